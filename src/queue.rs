@@ -2,5 +2,7 @@
 //! The guide is `docs/queues.md`.
 
 pub use aether_core::engine::{DeadLetter, DeadLetterCause, KeyError, QueueLimits, Singleton};
-pub use aether_core::queue::{LimitPattern, MAX_QUEUE_NAME, QueueError, QueuePlace, QueueScope, StartTerms};
+pub use aether_core::queue::{
+    LimitPattern, MAX_QUEUE_NAME, QueueError, QueuePlace, QueueScope, Serves, StartTerms,
+};
 pub use aether_core::store::{Limit, LimitKind, QueuePosition, QueueState};

@@ -1,7 +1,8 @@
 //! How long claims, starts and lists take in a database with many runs.
 //!
 //! `cargo bench -p aether-postgres --bench growth -- URL ENDED WAITING` fills an empty database with so many runs that have
-//! ended, and that wait, and prints the median and the 99th percentile of each operation in milliseconds.
+//! ended, and that wait, and prints the median and the 99th percentile of each operation in milliseconds. With a fourth
+//! number, so many runs are queued under a thousand keys, and claims from the queue are measured too.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stdout)]
 
@@ -11,8 +12,9 @@ use aether_core::contract::Status;
 use aether_core::id::{CodeId, RunId, WorkerId};
 use aether_core::journal::Frame;
 use aether_core::payload::{Digest, Payload};
+use aether_core::queue::{QueuePlace, StartTerms};
 use aether_core::store::{
-    ClaimRequest, ForeignRuns, Message, NewRun, RunFilter, Store, StoreError, WaitFilter,
+    ClaimRequest, ForeignRuns, Limit, LimitKind, Message, NewRun, RunFilter, Store, StoreError, WaitFilter,
 };
 use aether_postgres::PostgresStore;
 use jiff::Timestamp;
@@ -31,6 +33,20 @@ INSERT INTO due SELECT shard, id, CASE WHEN (place >> 12) / 1000 % 100 = 1 THEN 
     code, 0, false FROM runs WHERE status = 2 AND (place >> 12) / 1000 % 2 = 1;
 INSERT INTO waits SELECT shard, id, '1:x', place, 'timer', 'x', 0, NULL, NULL, 'null' FROM runs WHERE status = 2;
 UPDATE runs SET digest = 'DIGEST';
+VACUUM ANALYZE;
+";
+
+/// As many runs as that one which waits in the queue.
+const QUEUE: &str = "
+SET search_path = aether; SET synchronous_commit = off;
+INSERT INTO runs SELECT r.shard, 'queued-' || n, r.place + n * 4096, r.workflow, r.version, r.code, r.parked, r.status,
+    r.digest, r.parent, r.created_at, r.ended_at, r.labels, r.traceparent, r.epoch, r.owner, r.ending, r.terms, r.queue,
+    'key-' || n % 1000, r.rank + n, r.begun, r.slot, r.started_at, r.lapses_at FROM runs r, generate_series(1, QUEUED) n
+    WHERE r.id = 'own-900000';
+INSERT INTO due SELECT d.shard, 'queued-' || n, d.wake_at, d.code, 0, false, d.queue, d.ready, 'key-' || n % 1000, d.begun,
+    d.rank + n, d.place + n * 4096 FROM due d, generate_series(1, QUEUED) n WHERE d.run = 'own-900000';
+INSERT INTO journal SELECT j.shard, 'queued-' || n, 0, 0, 1, j.at, 0, false, j.events, j.chain
+    FROM journal j, generate_series(1, QUEUED) n WHERE j.run = 'own-900000';
 VACUUM ANALYZE;
 ";
 
@@ -69,6 +85,8 @@ fn claim(limit: usize, code: &str) -> ClaimRequest {
         codes: vec![CodeId::from(code.to_owned())],
         only: None,
         adopt: Vec::new(),
+        serves: Default::default(),
+        others_first: false,
     }
 }
 
@@ -87,25 +105,66 @@ async fn measure(what: &str, times: u64, mut ask: impl AsyncFnMut(u64) -> Result
 }
 
 async fn fill(url: &str, ended: &str, waiting: &str) {
+    let digest = serde_json::to_value(digest()).unwrap().as_str().unwrap().to_owned();
+    execute(url, &FILL.replace("ENDED", ended).replace("WAITING", waiting).replace("DIGEST", &digest)).await;
+}
+
+async fn execute(url: &str, sql: &str) {
     let (client, connection) = tokio_postgres::connect(url, NoTls).await.unwrap();
     tokio::spawn(connection);
-    let digest = serde_json::to_value(digest()).unwrap().as_str().unwrap().to_owned();
-    let sql = FILL.replace("ENDED", ended).replace("WAITING", waiting).replace("DIGEST", &digest);
     for statement in sql.split(";\n").filter(|statement| !statement.trim().is_empty()) {
         client.batch_execute(statement).await.unwrap();
     }
 }
 
+/// Claims from a queue of so many runs, without limits and with some.
+async fn measure_queue(store: &PostgresStore, url: &str, queued: &str) {
+    let place = QueuePlace::new("q").unwrap().with_key("key-0").unwrap();
+    let terms = StartTerms { queue: Some(place), ..StartTerms::default() };
+    let new = new_run(900_000, None);
+    store.create(NewRun { code: CodeId::from("queued".to_owned()), terms, ..new }).await.unwrap();
+    execute(url, &QUEUE.replace("QUEUED", queued)).await;
+    println!("{queued} queued under 1,000 keys");
+    let claims = async |what: &str| {
+        let one = async |_| Ok(store.claim(claim(1, "queued")).await?.len());
+        measure(&format!("claim 1, {what}"), 200, one).await;
+        let many = async |_| Ok(store.claim(claim(16, "queued")).await?.len());
+        measure(&format!("claim 16, {what}"), 10, many).await;
+    };
+    claims("no limit").await;
+    for (pattern, kind) in [
+        ("q", LimitKind::Running(100_000)),
+        ("q/*", LimitKind::Running(50)),
+        ("q", LimitKind::Starts { n: 100_000, per: Duration::from_secs(60) }),
+    ] {
+        store.put_limit(Limit::new(pattern, kind).unwrap()).await.unwrap();
+    }
+    claims("three limits").await;
+    store.put_limit(Limit::new("q", LimitKind::Running(1)).unwrap()).await.unwrap();
+    measure("claim, and the limit is reached", 200, async |_| {
+        Ok(store.claim(claim(1, "queued")).await?.len())
+    })
+    .await;
+    let run = RunId::new("own-900000").unwrap();
+    measure("position", 200, async |_| {
+        Ok(store.queue_position(&run, Timestamp::now()).await?.iter().count())
+    })
+    .await;
+}
+
 #[tokio::main]
 async fn main() {
     let args: Vec<String> = std::env::args().filter(|arg| arg != "--bench").collect();
-    let [_, url, ended, waiting] = &args[..] else {
-        return println!("growth URL ENDED WAITING, for an empty database");
+    let [_, url, ended, waiting, queued @ ..] = &args[..] else {
+        return println!("growth URL ENDED WAITING [QUEUED], for an empty database");
     };
     let store = PostgresStore::connect(url).await.unwrap();
     fill(url, ended, waiting).await;
     println!("{ended} ended, {waiting} waiting; milliseconds");
     store.register(&worker(), Duration::from_secs(60), Vec::new()).await.unwrap();
+    if let [queued] = queued {
+        measure_queue(&store, url, queued).await;
+    }
     measure("start, held", 1_000, async |n| store.create(new_run(n, Some(worker()))).await.map(|_| 1)).await;
     measure("start, free", 1_000, async |n| store.create(new_run(10_000 + n, None)).await.map(|_| 1)).await;
     measure("claim 1 of 1,000", 500, async |_| Ok(store.claim(claim(1, "own")).await?.len())).await;

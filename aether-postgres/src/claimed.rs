@@ -72,10 +72,33 @@ impl Claim<'_> {
     pub(crate) fn was_tried(&self) -> bool {
         self.tried.swap(true, Ordering::Relaxed)
     }
+}
 
-    /// The caller has the answer.
-    pub(crate) fn answered(mut self) {
-        self.answered = true;
+/// What the parts of one claim got that its caller does not have yet. Dropped before [`Given::delivered`], because a later
+/// part failed or the caller gave up, it counts as lost.
+#[derive(Debug, Default)]
+pub(crate) struct Given<'c> {
+    parts: Vec<Claim<'c>>,
+    /// Tokens that were looked for, and those of them that were found.
+    looked_for: (Vec<String>, Vec<String>),
+}
+
+impl<'c> Given<'c> {
+    /// A part has its answer.
+    pub(crate) fn part(&mut self, claim: Claim<'c>) {
+        self.parts.push(claim);
+    }
+
+    /// Lost claims were looked for.
+    pub(crate) fn looked_for(&mut self, tokens: Vec<String>, found: Vec<String>) {
+        self.looked_for = (tokens, found);
+    }
+
+    /// The caller has all of it. A lost claim that was lost for longer than `late` and not found has got nothing.
+    pub(crate) fn delivered(mut self, claims: &Claims, late: Duration) {
+        self.parts.iter_mut().for_each(|claim| claim.answered = true);
+        let (tokens, found) = &self.looked_for;
+        claims.looked_for(tokens, found, late);
     }
 }
 
@@ -123,7 +146,7 @@ impl Claims {
         wanted.collect()
     }
 
-    /// `tokens` were looked for. A claim is one transaction, so that one which was found needs no further look, nor does one
+    /// `tokens` were looked for, and what was found is in the caller's hands. A claim is one transaction, so that one which was found needs no further look, nor does one
     /// that was lost for longer than `late`: then its statement cannot be under way any more.
     pub(crate) fn looked_for(&self, tokens: &[String], found: &[String], late: Duration) {
         self.open().retain(|claim| {
@@ -182,7 +205,9 @@ mod tests {
         let answered = claims.begin(&worker);
         assert!(!answered.was_tried() && answered.was_tried());
         assert_eq!(claims.lost_of(&worker, now), [""; 0], "it is under way");
-        answered.answered();
+        let mut given = Given::default();
+        given.part(answered);
+        given.delivered(&claims, LOOK);
         drop(claims.begin(&worker));
         assert_eq!(claims.lost_of(&worker, now), [""; 0], "it was never sent");
         let dropped = claims.begin(&worker);
@@ -196,6 +221,28 @@ mod tests {
         claims.looked_for(&tokens, &[], LOOK);
         assert_eq!(claims.lost_of(&worker, now + LOOK), tokens, "it may still be under way");
         claims.looked_for(&tokens, &tokens, LOOK);
+        assert_eq!(claims.lost_of(&worker, now + LOOK * 3), [""; 0]);
+    }
+
+    #[test]
+    fn what_was_answered_and_not_delivered_is_lost() {
+        let (claims, worker) = (Claims::default(), WorkerId::from("w".to_owned()));
+        let now = Instant::now();
+        let mut given = Given::default();
+        let part = claims.begin(&worker);
+        let tokens = [part.token()];
+        part.was_tried();
+        given.part(part);
+        assert_eq!(claims.lost_of(&worker, now), [""; 0], "the other parts are under way");
+        drop(given);
+        assert_eq!(claims.lost_of(&worker, now), tokens);
+        let mut given = Given::default();
+        given.looked_for(tokens.to_vec(), tokens.to_vec());
+        drop(given);
+        assert_eq!(claims.lost_of(&worker, now + LOOK), tokens, "what was found did not arrive");
+        let mut given = Given::default();
+        given.looked_for(tokens.to_vec(), tokens.to_vec());
+        given.delivered(&claims, LOOK);
         assert_eq!(claims.lost_of(&worker, now + LOOK * 3), [""; 0]);
     }
 

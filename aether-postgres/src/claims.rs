@@ -11,11 +11,14 @@ use std::time::Instant;
 use tokio_postgres::Row;
 
 use aether_core::id::{CodeId, RunId, WorkerId};
+use aether_core::store::queueing::places_of_queues;
 use aether_core::store::{ClaimRequest, Lease, StoreError};
 
+use crate::claimed::Given;
 use crate::connection::{Connection, Param};
 use crate::database::{Database, ask};
 use crate::error::OpError;
+use crate::queues::serves::{patterns, served};
 use crate::row::{self, get};
 use crate::runs::{COLUMNS, OWN, record, silent};
 use crate::shard::shard;
@@ -59,21 +62,22 @@ c AS MATERIALIZED (SELECT d.shard, d.run, d.wake_at, NULL::text AS owner, NULL::
         ORDER BY q.wake_at LIMIT $6::int8) d
     ORDER BY d.wake_at LIMIT $6)";
 
-/// Runs of silent workers: $5 codes, $6 now, $7 limit. One without a row in `due` is due.
+/// Runs of silent workers: $5 codes, $6 now, $7 limit, $8 whether runs outside of queues, $9 patterns of queues. One without a row in `due` is due.
 const TAKEN_OVER: &str = "
 c AS MATERIALIZED (SELECT o.shard, o.id AS run, coalesce(q.wake_at, o.created_at) AS wake_at, o.owner, NULL::int8 AS began
     FROM quiet JOIN runs o ON o.owner = quiet.id LEFT JOIN due q ON q.shard = o.shard AND q.run = o.id
     WHERE o.status < 3 AND NOT o.parked AND o.code = ANY($5::text[])
-        AND (q.wake_at IS NULL OR q.wake_at <= $6::int8)
+        AND (q.wake_at IS NULL OR q.wake_at <= $6::int8) AND {served}
     LIMIT $7::int8 FOR UPDATE OF o SKIP LOCKED)";
 
-/// Runs by their ids: $5 shards, $6 ids, $7 codes, $8 whether any code will do, and parked ones.
+/// Runs by their ids: $5 shards, $6 ids, $7 codes, $8 whether any code will do, and parked ones, $9 whether runs outside of
+/// queues, $10 patterns of queues.
 const NAMED: &str = "
 c AS MATERIALIZED (SELECT o.shard, o.id AS run, coalesce(q.wake_at, o.created_at) AS wake_at, o.owner, NULL::int8 AS began
     FROM unnest($5::int2[], $6::text[]) AS n(shard, id) JOIN runs o ON o.shard = n.shard AND o.id = n.id
     LEFT JOIN due q ON q.shard = o.shard AND q.run = o.id
     WHERE o.status < 3 AND ((o.owner IS NULL AND o.queue IS NULL) OR o.owner IN (SELECT id FROM quiet))
-        AND ($8::bool OR (NOT o.parked AND o.code = ANY($7::text[]))))";
+        AND ($8::bool OR (NOT o.parked AND o.code = ANY($7::text[]))) AND {served})";
 
 /// Claims the runs of `c`: $1 worker, $2 token. A run whose journal got another frame meanwhile is left alone. Who lost a run
 /// learns it at its next renewal.
@@ -103,8 +107,12 @@ pub(crate) fn claim_sql(candidates: &[&str]) -> String {
 
 pub(crate) static CLAIM_DUE: LazyLock<String> = LazyLock::new(|| claim_sql(&[DUE]));
 static CLAIM_DUE_UNLOCKED: LazyLock<String> = LazyLock::new(|| claim_sql(&[DUE_UNLOCKED]));
-pub(crate) static CLAIM_TAKEN_OVER: LazyLock<String> = LazyLock::new(|| claim_sql(&[QUIET, TAKEN_OVER]));
-static CLAIM_NAMED: LazyLock<String> = LazyLock::new(|| claim_sql(&[QUIET, NAMED]));
+pub(crate) static CLAIM_TAKEN_OVER: LazyLock<String> = LazyLock::new(|| {
+    claim_sql(&[QUIET, &TAKEN_OVER.replace("{served}", &served("o.queue", "o.queue_key", "$8", "$9"))])
+});
+static CLAIM_NAMED: LazyLock<String> = LazyLock::new(|| {
+    claim_sql(&[QUIET, &NAMED.replace("{served}", &served("o.queue", "o.queue_key", "$9", "$10"))])
+});
 
 /// Runs of a worker whose newest frame is a fence with one of these tokens: what claims got whose answers were lost.
 static OF_TOKENS: LazyLock<String> = LazyLock::new(|| {
@@ -145,54 +153,86 @@ impl Database {
 
     /// Claims runs for a worker. Runs of an earlier claim of the worker whose answer was lost come first.
     pub(crate) async fn claim(&self, request: &ClaimRequest) -> Result<Vec<Lease>, StoreError> {
+        let (leases, given) = self.claim_parts(request).await?;
+        self.delivered(given);
+        Ok(leases)
+    }
+
+    /// The caller has what a claim got.
+    pub(crate) fn delivered(&self, given: Given<'_>) {
+        given.delivered(&self.claims, self.late());
+    }
+
+    /// As [`Database::claim`], for a caller that does more before it has its answer: what it drops is found by the worker's
+    /// next claim.
+    pub(crate) async fn claim_parts(
+        &self,
+        request: &ClaimRequest,
+    ) -> Result<(Vec<Lease>, Given<'_>), StoreError> {
+        let mut given = Given::default();
+        let leases = self.claim_all(request, &mut given).await?;
+        Ok((leases, given))
+    }
+
+    async fn claim_all<'d>(
+        &'d self,
+        request: &ClaimRequest,
+        given: &mut Given<'d>,
+    ) -> Result<Vec<Lease>, StoreError> {
         self.say_present(&request.worker).await;
-        let mut leases = self.recover_claims(&request.worker).await?;
+        let mut leases = self.recover_claims(&request.worker, given).await?;
         if !request.adopt.is_empty() {
             for runs in request.adopt.chunks(MOST) {
-                leases.extend(self.claim_chosen(request, runs, true).await?);
-                leases.extend(self.claim_named(request, runs, true).await?);
+                leases.extend(self.claim_chosen(request, runs, true, given).await?);
+                leases.extend(self.claim_named(request, runs, true, given).await?);
             }
             return Ok(leases);
         }
         if let Some(only) = &request.only {
-            leases.extend(self.claim_chosen(request, std::slice::from_ref(only), false).await?);
-            leases.extend(self.claim_named(request, std::slice::from_ref(only), false).await?);
+            let only = std::slice::from_ref(only);
+            leases.extend(self.claim_chosen(request, only, false, given).await?);
+            leases.extend(self.claim_named(request, only, false, given).await?);
             return Ok(leases);
         }
         let room = |leases: &[Lease]| request.limit.min(MOST).saturating_sub(leases.len());
         if !request.silent.is_empty() && room(&leases) > 0 {
-            leases.extend(self.take_over(request, room(&leases)).await?);
+            leases.extend(self.take_over(request, room(&leases), given).await?);
         }
         if room(&leases) == 0 {
             return Ok(leases);
         }
         // Half of what is left is for runs of queues, and what the others leave.
-        let share = room(&leases).div_ceil(2);
-        let queued = self.claim_queued(request, share).await?;
+        let share = places_of_queues(room(&leases), room(&leases), request.others_first);
+        let queued = self.claim_queued(request, share, given).await?;
         let may_have_more = queued.len() >= share;
         leases.extend(queued);
         if room(&leases) > 0 {
-            leases.extend(self.claim_due(request, room(&leases)).await?);
+            leases.extend(self.claim_due(request, room(&leases), given).await?);
         }
         if may_have_more && room(&leases) > 0 {
-            leases.extend(self.claim_queued(request, room(&leases)).await?);
+            leases.extend(self.claim_queued(request, room(&leases), given).await?);
         }
         Ok(leases)
     }
 
-    async fn claim_due(&self, request: &ClaimRequest, limit: usize) -> Result<Vec<Lease>, StoreError> {
+    async fn claim_due<'d>(
+        &'d self,
+        request: &ClaimRequest,
+        limit: usize,
+        given: &mut Given<'d>,
+    ) -> Result<Vec<Lease>, StoreError> {
         let codes = distinct(&request.codes);
-        if codes.is_empty() {
+        if codes.is_empty() || !request.serves.others {
             return Ok(Vec::new());
         }
         if self.options.portable {
-            return self.claim_due_unlocked(request, &codes, limit).await;
+            return self.claim_due_unlocked(request, &codes, limit, given).await;
         }
         let now = row::micros(request.now);
         let (low, is_full) = self.claims.low_water(&codes, Instant::now());
         let since = Instant::now();
         let params: [Param<'_>; 4] = [&codes, &now, &low, &number(limit)];
-        let (leases, due) = self.claim_with(&CLAIM_DUE, &request.worker, &params).await?;
+        let (leases, due) = self.claim_with(&CLAIM_DUE, &request.worker, &params, given).await?;
         if is_full {
             self.claims.looked(since.elapsed());
         }
@@ -206,18 +246,19 @@ impl Database {
     }
 
     /// Without locks: claims that were made at the same time found the same runs. Who got none looks again.
-    async fn claim_due_unlocked(
-        &self,
+    async fn claim_due_unlocked<'d>(
+        &'d self,
         request: &ClaimRequest,
         codes: &[&str],
         limit: usize,
+        given: &mut Given<'d>,
     ) -> Result<Vec<Lease>, StoreError> {
         let now = row::micros(request.now);
         let mut got = Vec::new();
         for _ in 0..64 {
             let wanted = number(limit.saturating_sub(got.len()));
             let params: [Param<'_>; 4] = [&codes, &now, &i64::MIN, &wanted];
-            got.extend(self.claim_with(&CLAIM_DUE_UNLOCKED, &request.worker, &params).await?.0);
+            got.extend(self.claim_with(&CLAIM_DUE_UNLOCKED, &request.worker, &params, given).await?.0);
             if got.len() >= limit {
                 break;
             }
@@ -229,34 +270,43 @@ impl Database {
         Ok(got)
     }
 
-    async fn take_over(&self, request: &ClaimRequest, limit: usize) -> Result<Vec<Lease>, StoreError> {
+    async fn take_over<'d>(
+        &'d self,
+        request: &ClaimRequest,
+        limit: usize,
+        given: &mut Given<'d>,
+    ) -> Result<Vec<Lease>, StoreError> {
         let (workers, renewals) = silent(&request.silent);
         let (codes, now) = (distinct(&request.codes), row::micros(request.now));
-        let params: [Param<'_>; 5] = [&workers, &renewals, &codes, &now, &number(limit)];
-        Ok(self.claim_with(&CLAIM_TAKEN_OVER, &request.worker, &params).await?.0)
+        let (others, patterns) = (request.serves.others, patterns(&request.serves));
+        let params: [Param<'_>; 7] = [&workers, &renewals, &codes, &now, &number(limit), &others, &patterns];
+        Ok(self.claim_with(&CLAIM_TAKEN_OVER, &request.worker, &params, given).await?.0)
     }
 
-    async fn claim_named(
-        &self,
+    async fn claim_named<'d>(
+        &'d self,
         request: &ClaimRequest,
         runs: &[RunId],
         any: bool,
+        given: &mut Given<'d>,
     ) -> Result<Vec<Lease>, StoreError> {
         let (workers, renewals) = silent(&request.silent);
         let shards: Vec<i16> = runs.iter().map(|run| shard(run.as_str())).collect();
         let ids: Vec<_> = runs.iter().map(RunId::as_str).collect();
         let codes = distinct(&request.codes);
-        let params: [Param<'_>; 6] = [&workers, &renewals, &shards, &ids, &codes, &any];
-        Ok(self.claim_with(&CLAIM_NAMED, &request.worker, &params).await?.0)
+        let (others, patterns) = (request.serves.others, patterns(&request.serves));
+        let params: [Param<'_>; 8] = [&workers, &renewals, &shards, &ids, &codes, &any, &others, &patterns];
+        Ok(self.claim_with(&CLAIM_NAMED, &request.worker, &params, given).await?.0)
     }
 
     /// One claim, made again after an error only when it is known to have got nothing. Also gives when the last of its runs
     /// was due.
-    pub(crate) async fn claim_with(
-        &self,
+    pub(crate) async fn claim_with<'d>(
+        &'d self,
         sql: &str,
         worker: &WorkerId,
         params: &[Param<'_>],
+        given: &mut Given<'d>,
     ) -> Result<(Vec<Lease>, Option<i64>), StoreError> {
         // Kept as lost until the answer is here: the caller may stop waiting for it at any moment.
         let claim = self.claims.begin(worker);
@@ -275,12 +325,16 @@ impl Database {
             let due = rows.last().map(|row| get(row, COLUMNS + 1)).transpose()?;
             Ok((self.leases(&rows)?, due))
         })?;
-        claim.answered();
+        given.part(claim);
         Ok(answer)
     }
 
     /// The runs that claims of `worker` got and that it was not told of.
-    async fn recover_claims(&self, worker: &WorkerId) -> Result<Vec<Lease>, StoreError> {
+    async fn recover_claims(
+        &self,
+        worker: &WorkerId,
+        given: &mut Given<'_>,
+    ) -> Result<Vec<Lease>, StoreError> {
         let tokens = self.claims.lost_of(worker, Instant::now());
         if tokens.is_empty() {
             return Ok(Vec::new());
@@ -295,7 +349,7 @@ impl Database {
             leases.extend(there.0);
             found.extend(there.1);
         }
-        self.claims.looked_for(&tokens, &found, self.late());
+        given.looked_for(tokens, found);
         Ok(leases)
     }
 

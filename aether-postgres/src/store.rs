@@ -9,13 +9,13 @@ use std::time::Duration;
 use aether_core::id::{CodeId, CommandId, Epoch, IdempotencyKey, Position, RunId, WorkerId};
 use aether_core::journal::{LargeValue, StoredFrame};
 use aether_core::payload::Payload;
-use aether_core::queue::LimitPattern;
+use aether_core::queue::{LimitPattern, Serves};
 use aether_core::store::ledger::{LedgerEntry, Reservation};
 use aether_core::store::{
     Append, AppendError, ClaimRequest, Created, Cursor, DefinitionRecord, DueSchedules, DueStarts,
     Durability, EndedRuns, ForeignRuns, KeyedStart, KnownWorker, Lease, Limit, ListedWait, LostRun, Message,
-    NewRun, OpenWait, Purged, QueuePosition, RunFilter, RunRecord, ScheduleRecord, Sent, Snapshot, Store,
-    StoreClock, StoreError, StoredEffect, Unread, WaitFilter, WorkerRecord,
+    NewRun, OpenWait, Purged, QueuePosition, RunFilter, RunRecord, ScheduleRecord, Sent, Serving, Snapshot,
+    Store, StoreClock, StoreError, StoredEffect, Unread, WaitFilter, WorkerRecord,
 };
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
@@ -203,6 +203,19 @@ impl Store for PostgresStore {
             let codes = reached!(self.shared, |db| db.codes_elsewhere(&me));
             Ok(codes.into_iter().flatten().collect::<BTreeSet<_>>().into_iter().collect())
         })
+    }
+
+    fn serve(&self, worker: &WorkerId, serves: Serves) -> BoxFuture<'_, Result<(), StoreError>> {
+        let worker = worker.clone();
+        Box::pin(async move {
+            let _: Vec<()> = each!(self, |db| db.serve(&worker, &serves));
+            Ok(())
+        })
+    }
+
+    fn serving_elsewhere(&self, me: &WorkerId) -> BoxFuture<'_, Result<Vec<Serving>, StoreError>> {
+        let me = me.clone();
+        Box::pin(async move { Ok(reached!(self.shared, |db| db.serving_elsewhere(&me)).concat()) })
     }
 
     fn workers(&self) -> BoxFuture<'_, Result<Vec<WorkerRecord>, StoreError>> {

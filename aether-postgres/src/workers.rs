@@ -15,6 +15,7 @@ use tokio_postgres::Row;
 use crate::connection::{Connection, Param};
 use crate::database::{Database, ask};
 use crate::error::OpError;
+use crate::queues::serves;
 use crate::row::{self, get};
 use crate::shard::shard;
 
@@ -116,7 +117,7 @@ SELECT h.id, w.renewals, w.lease FROM holders h LEFT JOIN workers w ON w.id = h.
 
 const KNOWN: &str = "
 SELECT w.id, w.renewals, w.lease, (SELECT count(*) FROM runs r WHERE r.owner = w.id),
-    ARRAY(SELECT c.code FROM worker_codes c WHERE c.worker = w.id ORDER BY c.code) FROM workers w";
+    ARRAY(SELECT c.code FROM worker_codes c WHERE c.worker = w.id ORDER BY c.code), w.serves FROM workers w";
 
 /// So often a worker that asks for anything is said to be there: as often as it renews its leases where it holds any.
 fn presence(lease: Duration) -> Duration {
@@ -239,7 +240,8 @@ impl Database {
                 let codes: Vec<String> = get(row, 4)?;
                 let runs = row::nat(get(row, 3)?, "number of runs")?;
                 let codes = codes.into_iter().map(CodeId::from).collect();
-                Ok(KnownWorker { runs, codes, ..KnownWorker::of(worker(row)?) })
+                let serves = serves::read(get(row, 5)?)?;
+                Ok(KnownWorker { runs, codes, serves, ..KnownWorker::of(worker(row)?) })
             };
             conn.query(KNOWN, &[]).await?.iter().map(known).collect()
         })?;

@@ -90,6 +90,8 @@ fn claim(name: &str, silent: Vec<SilentWorker>) -> ClaimRequest {
         codes: vec![code()],
         only: None,
         adopt: Vec::new(),
+        serves: Default::default(),
+        others_first: false,
     }
 }
 

@@ -212,6 +212,8 @@ async fn look_for_work(store: &Arc<dyn Store>) {
         codes: vec![code(0), code(1), code(2)],
         only: None,
         adopt: Vec::new(),
+        serves: Default::default(),
+        others_first: false,
     };
     assert_eq!(store.claim(claim.clone()).await.unwrap().len(), 10);
     assert_eq!(store.claim(ClaimRequest { silent, ..claim.clone() }).await.unwrap().len(), 10);

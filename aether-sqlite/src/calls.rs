@@ -13,7 +13,7 @@ use aether_core::journal::{CHAIN_START, chain};
 use aether_core::payload::Payload;
 use aether_core::store::StoredEffect;
 use aether_core::store::ledger::{LedgerEntry, LedgerStatus};
-use aether_core::store::queueing::TakenRun;
+use aether_core::store::queueing::{TakenRun, places_of_queues};
 use aether_core::store::{
     AppendError, ClaimRequest, Created, END_REQUESTS, Lease, Message, NewRun, OpenWait, RunRecord, Sent,
     Snapshot, StoreError,
@@ -28,22 +28,19 @@ use crate::waits;
 
 const OVER: &str = "status IN ('completed', 'failed', 'rejected', 'cancelled')";
 
+/// Due runs outside of queues.
 const DUE: &str = "
-SELECT no, wake_at FROM (
-    SELECT no, wake_at FROM aether_runs
-    WHERE owner IS NULL AND wake_at IS NOT NULL AND wake_at <= ?1 AND parked = 0 AND queue IS NULL
-        AND code IN (SELECT value FROM json_each(?2))
-    ORDER BY wake_at, no LIMIT ?3)
-UNION ALL
-SELECT no, wake_at FROM aether_runs
-WHERE owner IS NOT NULL AND owner IN (SELECT value FROM json_each(?4)) AND wake_at <= ?1
-    AND parked = 0 AND code IN (SELECT value FROM json_each(?2))
+SELECT wake_at, no FROM aether_runs
+WHERE owner IS NULL AND wake_at IS NOT NULL AND wake_at <= ?1 AND parked = 0 AND queue IS NULL
+    AND code IN (SELECT value FROM json_each(?2))
 ORDER BY wake_at, no LIMIT ?3";
 
-/// How many of a claim's places are for runs of queues: what others leave, and half at least.
-fn half_at_least(limit: usize, others: usize) -> usize {
-    limit.saturating_sub(others).max(limit.div_ceil(2))
-}
+/// Due runs of silent workers.
+const DUE_OF_SILENT: &str = "
+SELECT wake_at, no, queue, queue_key FROM aether_runs
+WHERE owner IS NOT NULL AND owner IN (SELECT value FROM json_each(?3)) AND wake_at <= ?1
+    AND parked = 0 AND code IN (SELECT value FROM json_each(?2))
+ORDER BY wake_at, no";
 
 impl Batch<'_> {
     /// Replaces what is listed of a run's open waits, unless its journal is not at `next` any more.
@@ -189,7 +186,10 @@ impl Batch<'_> {
         let is_chosen = request.only.is_some() || !request.adopt.is_empty();
         let queued = match is_chosen {
             true => Vec::new(),
-            false => self.take_queued(request, half_at_least(request.limit, found.len()))?,
+            false => {
+                let room = places_of_queues(request.limit, found.len(), request.others_first);
+                self.take_queued(request, room)?
+            }
         };
         found.truncate(request.limit.saturating_sub(queued.len()).max(if is_chosen {
             usize::MAX
@@ -234,11 +234,34 @@ impl Batch<'_> {
             let mut statement = self.conn.prepare_cached(&sql)?;
             statement.query_map(params![run.as_str(), silent, codes], number)?.collect::<Result<_, _>>()?
         } else {
-            let (now, limit) = (request.now.as_microsecond(), row::int(request.limit as u64));
-            let mut statement = self.conn.prepare_cached(DUE)?;
-            statement.query_map(params![now, codes, limit, silent], number)?.collect::<Result<_, _>>()?
+            return self.due(request, &codes, silent);
         };
         Ok(found)
+    }
+
+    /// Due runs outside of queues, and those of silent workers: the longest due first.
+    fn due(&self, request: &ClaimRequest, codes: &str, silent: &str) -> Result<Vec<i64>, OpError> {
+        let (now, limit) = (request.now.as_microsecond(), row::int(request.limit as u64));
+        let mut found: Vec<(i64, i64)> = Vec::new();
+        if request.serves.others {
+            let mut statement = self.conn.prepare_cached(DUE)?;
+            let due =
+                statement.query_map(params![now, codes, limit], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            found = due.collect::<Result<_, _>>()?;
+        }
+        let others = found.len();
+        let mut statement = self.conn.prepare_cached(DUE_OF_SILENT)?;
+        let mut rows = statement.query(params![now, codes, silent])?;
+        while found.len() - others < request.limit
+            && let Some(row) = rows.next()?
+        {
+            if request.serves.takes(row::place(row, 2)?.as_ref()) {
+                found.push((row.get(0)?, row.get(1)?));
+            }
+        }
+        found.sort_unstable();
+        found.truncate(request.limit);
+        Ok(found.into_iter().map(|(_, no)| no).collect())
     }
 
     /// Whether the row of a run can be read at all; who holds the run.

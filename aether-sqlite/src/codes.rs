@@ -3,10 +3,13 @@
 //! Promise: looking for due runs of other code costs one step for each code that open runs have, and nothing for each run
 //! of the codes that are known. The first definition of a code stays.
 
+use std::collections::BTreeMap;
+
 use rusqlite::{Connection, Row, ToSql, params};
 
 use aether_core::id::{CodeId, WorkerId};
-use aether_core::store::{DefinitionRecord, ForeignRuns, KnownWorker, RunRecord};
+use aether_core::queue::Serves;
+use aether_core::store::{DefinitionRecord, ForeignRuns, KnownWorker, RunRecord, Serving};
 
 use crate::batch::Batch;
 use crate::error::OpError;
@@ -74,6 +77,38 @@ pub(crate) fn codes_of_others(conn: &Connection, me: &WorkerId) -> Result<Vec<(W
     Ok(pairs.collect::<Result<_, _>>()?)
 }
 
+/// What each registered worker but one advances.
+pub(crate) fn serving_of_others(
+    conn: &Connection,
+    me: &WorkerId,
+) -> Result<Vec<(WorkerId, Serving)>, OpError> {
+    let codes = codes_of_others(conn, me)?;
+    let serves = serves(conn)?;
+    let groups = codes.chunk_by(|(one, _), (other, _)| one == other);
+    let serving = groups.filter_map(|group| {
+        let (worker, _) = group.first()?;
+        let codes = group.iter().map(|(_, code)| code.clone()).collect();
+        let serves = serves.get(worker).cloned().unwrap_or_default();
+        Some((worker.clone(), Serving { codes, serves }))
+    });
+    Ok(serving.collect())
+}
+
+/// Which runs those workers take that do not take all of them.
+fn serves(conn: &Connection) -> Result<BTreeMap<WorkerId, Serves>, OpError> {
+    let mut statement =
+        conn.prepare_cached("SELECT worker, serves FROM aether_workers WHERE serves IS NOT NULL")?;
+    let mut rows = statement.query([])?;
+    let mut found = BTreeMap::new();
+    while let Some(row) = rows.next()? {
+        let (worker, text): (String, String) = (row.get(0)?, row.get(1)?);
+        let serves = serde_json::from_str(&text);
+        let serves = serves.map_err(|error| OpError::Row(format!("what {worker} serves: {error}")))?;
+        found.insert(WorkerId::from(worker), serves);
+    }
+    Ok(found)
+}
+
 /// Every worker that is registered or holds runs.
 pub(crate) fn known_workers(conn: &Connection) -> Result<Vec<KnownWorker>, OpError> {
     let mut known: Vec<_> = reader::workers(conn)?.into_iter().map(KnownWorker::of).collect();
@@ -87,11 +122,13 @@ pub(crate) fn known_workers(conn: &Connection) -> Result<Vec<KnownWorker>, OpErr
     }
     // All codes, those of this worker included: nobody has no name.
     let codes = codes_of_others(conn, &WorkerId::from(String::new()))?;
+    let serves = serves(conn)?;
     let mut held = conn.prepare_cached("SELECT count(*) FROM aether_runs WHERE owner = ?1")?;
     for worker in &mut known {
         worker.runs = row::nat(held.query_row([worker.id.as_str()], |row| row.get(0))?, "number of runs")?;
         worker.codes =
             codes.iter().filter(|(id, _)| *id == worker.id).map(|(_, code)| code.clone()).collect();
+        worker.serves = serves.get(&worker.id).cloned().unwrap_or_default();
     }
     Ok(known)
 }

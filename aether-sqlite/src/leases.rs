@@ -7,6 +7,7 @@ use std::time::Duration;
 use rusqlite::{OptionalExtension as _, params};
 
 use aether_core::id::{CodeId, WorkerId};
+use aether_core::queue::Serves;
 use aether_core::store::LostRun;
 
 use crate::batch::Batch;
@@ -31,6 +32,16 @@ impl Batch<'_> {
             self.register_codes(worker, codes)?;
         }
         Ok(inserted == 1)
+    }
+
+    /// Keeps which runs a registered worker takes.
+    pub(crate) fn serve(&mut self, worker: &WorkerId, serves: &Serves) -> Result<(), OpError> {
+        let serves = serde_json::to_string(serves);
+        let serves = serves.map_err(|error| OpError::Row(format!("what a worker serves: {error}")))?;
+        self.conn
+            .prepare_cached("UPDATE aether_workers SET serves = ?2 WHERE worker = ?1")?
+            .execute([worker.as_str(), &serves])?;
+        Ok(())
     }
 
     /// How often a worker has renewed; 0 for an unknown one.

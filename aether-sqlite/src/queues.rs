@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 use aether_core::id::RunId;
-use aether_core::queue::{LimitPattern, QueuePlace, QueueScope};
+use aether_core::queue::{LimitPattern, QueuePlace, QueueScope, Serves};
 use aether_core::store::queueing::{Lane, Picker, QueueCounts, QueueTable, TakenRun};
 use aether_core::store::{ClaimRequest, Limit, LimitKind, NewRun, QueuePosition, StoreError};
 
@@ -84,24 +84,28 @@ impl Batch<'_> {
     ) -> Result<Vec<TakenRun<i64>>, OpError> {
         let limits = limits(self.conn)?;
         let codes = request.codes.iter().map(|code| code.as_str());
-        Picker::new(&limits, request.now).take(&mut Lanes::new(self.conn, codes), most)
+        let picker = Picker::new(&limits, request.now);
+        picker.serving(&request.serves).take(&mut Lanes::new(self.conn, codes), most)
     }
 
-    /// Whether a run that was chosen may be claimed: outside of queues always, and else if there is a slot for it. A run
-    /// of a silent worker has its slot.
+    /// Whether a run that was chosen may be claimed: one outside of queues always, and else if there is a slot for it. A run
+    /// of a silent worker has its slot. Either way the worker must take such runs.
     pub(crate) fn may_take(&mut self, no: i64, request: &ClaimRequest) -> Result<bool, OpError> {
-        let mut statement = self.conn.prepare_cached(
-            "SELECT queue, queue_key, begun FROM aether_runs
-             WHERE no = ?1 AND queue IS NOT NULL AND owner IS NULL",
-        )?;
-        let place = statement
-            .query_row([no], |row| {
-                Ok((QueuePlace { queue: row.get(0)?, key: row.get(1)?, priority: 0 }, row.get(2)?))
-            })
+        let mut statement = self
+            .conn
+            .prepare_cached("SELECT queue, queue_key, begun, owner IS NULL FROM aether_runs WHERE no = ?1")?;
+        let found = statement
+            .query_row([no], |row| Ok((row::place(row, 0)?, row.get(2)?, row.get(3)?)))
             .optional()?;
-        let Some((place, begun)): Option<(_, bool)> = place else { return Ok(true) };
-        let limits = limits(self.conn)?;
-        Picker::new(&limits, request.now).take_chosen(&mut Lanes::new(self.conn, []), &no, &place, !begun)
+        let Some((place, begun, is_free)): Option<(_, bool, bool)> = found else { return Ok(false) };
+        match place {
+            Some(place) if is_free => {
+                let limits = limits(self.conn)?;
+                let mut picker = Picker::new(&limits, request.now).serving(&request.serves);
+                picker.take_chosen(&mut Lanes::new(self.conn, []), &no, &place, !begun)
+            }
+            place => Ok(request.serves.takes(place.as_ref())),
+        }
     }
 }
 
@@ -292,24 +296,26 @@ impl QueueTable for Lanes<'_> {
         Ok(())
     }
 
-    fn lapsed(&mut self, now: Timestamp, most: usize) -> Result<Vec<i64>, OpError> {
+    fn lapsed(&mut self, now: Timestamp, most: usize, serves: &Serves) -> Result<Vec<i64>, OpError> {
         let codes = row::json_list(self.codes.iter().copied());
         let mut statement = self.conn.prepare_cached(
             "SELECT no, queue, queue_key FROM aether_runs INDEXED BY aether_runs_lapses
              WHERE lapses_at IS NOT NULL AND owner IS NULL AND parked = 0 AND lapses_at <= ?1
                  AND code IN (SELECT value FROM json_each(?2))
-             ORDER BY lapses_at, no LIMIT ?3",
+             ORDER BY lapses_at, no",
         )?;
-        let read = |row: &Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
-        let lapsed = statement
-            .query_map(params![now.as_microsecond(), codes, row::int(most as u64)], read)?
-            .collect::<Result<Vec<_>, _>>()?;
-        let mut taken = Vec::with_capacity(lapsed.len());
-        for (no, queue, key) in lapsed {
-            self.take(&no, &QueuePlace { queue, key, priority: 0 })?;
-            taken.push(no);
+        let mut rows = statement.query(params![now.as_microsecond(), codes])?;
+        let mut lapsed = Vec::new();
+        while lapsed.len() < most
+            && let Some(row) = rows.next()?
+        {
+            let place = QueuePlace { queue: row.get(1)?, key: row.get(2)?, priority: 0 };
+            if serves.takes(Some(&place)) {
+                lapsed.push((row.get(0)?, place));
+            }
         }
-        Ok(taken)
+        lapsed.iter().try_for_each(|(no, place)| self.take(no, place))?;
+        Ok(lapsed.into_iter().map(|(no, _)| no).collect())
     }
 
     fn queues(&mut self) -> Result<Vec<String>, OpError> {

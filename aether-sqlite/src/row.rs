@@ -13,7 +13,7 @@ use aether_core::id::{CodeId, IdempotencyKey, InvocationId, RunId, WorkerId};
 use aether_core::journal::{ChainHash, Frame, StoredFrame};
 use aether_core::labels::Labels;
 use aether_core::payload::{Digest, Payload};
-use aether_core::queue::StartTerms;
+use aether_core::queue::{QueuePlace, StartTerms};
 use aether_core::store::StoredEffect;
 use aether_core::store::ledger::{LedgerEntry, LedgerStatus};
 use aether_core::store::{Cursor, Message, QueueState, RunRecord};
@@ -195,4 +195,11 @@ pub(crate) fn message(row: &Row<'_>) -> Result<Message, OpError> {
         payload: payload(row.get(3)?)?,
         at: time(row.get(4)?)?,
     })
+}
+
+/// The place of a run from its columns `queue` and `queue_key`; `None` for one that is in no queue.
+pub(crate) fn place(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<QueuePlace>> {
+    let queue: Option<String> = row.get(column)?;
+    let place = queue.map(|queue| Ok(QueuePlace { queue, key: row.get(column + 1)?, priority: 0 }));
+    place.transpose()
 }

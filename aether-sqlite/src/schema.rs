@@ -33,6 +33,7 @@ const MIGRATIONS: &[&[&str]] = &[
     &[CODE],
     &[RESERVATIONS],
     &[QUEUES],
+    &[SERVES],
 ];
 
 /// What a new file begins with, in place of the first seven: a table of the user's may have a name that the engine's
@@ -431,6 +432,9 @@ CREATE TABLE aether_keyed_starts(
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX aether_keyed_starts_due ON aether_keyed_starts(due_at);
 ";
+
+/// Which runs a worker takes, as JSON; all of them without.
+const SERVES: &str = "ALTER TABLE aether_workers ADD COLUMN serves TEXT";
 
 /// The newest version this build can read.
 pub(crate) const SUPPORTED: u32 = MIGRATIONS.len() as u32;

@@ -16,14 +16,14 @@ use aether_core::id::{CodeId, CommandId, Epoch, IdempotencyKey, Position, RunId,
 use aether_core::journal::LargeValue;
 use aether_core::journal::StoredFrame;
 use aether_core::payload::Payload;
-use aether_core::queue::LimitPattern;
+use aether_core::queue::{LimitPattern, Serves};
 use aether_core::store::StoredEffect;
 use aether_core::store::ledger::{LedgerEntry, Reservation};
 use aether_core::store::{
     Append, AppendError, ClaimRequest, Created, Cursor, DefinitionRecord, DueSchedules, DueStarts,
     Durability, EndedRuns, ForeignRuns, KeyedStart, KnownWorker, Lease, Limit, ListedWait, LostRun, Message,
-    NewRun, OpenWait, Purged, QueuePosition, RunFilter, RunRecord, ScheduleRecord, Sent, Snapshot, Store,
-    StoreError, Unread, WaitFilter, WorkerRecord,
+    NewRun, OpenWait, Purged, QueuePosition, RunFilter, RunRecord, ScheduleRecord, Sent, Serving, Snapshot,
+    Store, StoreError, Unread, WaitFilter, WorkerRecord,
 };
 
 use crate::batch::Batch;
@@ -240,6 +240,20 @@ impl Store for SqliteStore {
                 groups.filter(|group| group.first().is_some_and(|(worker, _)| !locks.is_dead(worker)));
             let codes: BTreeSet<_> = living.flatten().map(|(_, code)| code.clone()).collect();
             Ok(codes.into_iter().collect())
+        }))
+    }
+
+    fn serve(&self, worker: &WorkerId, serves: Serves) -> BoxFuture<'_, Result<(), StoreError>> {
+        let worker = worker.clone();
+        self.write(move |batch| batch.serve(&worker, &serves))
+    }
+
+    fn serving_elsewhere(&self, me: &WorkerId) -> BoxFuture<'_, Result<Vec<Serving>, StoreError>> {
+        let (locks, me) = (Arc::clone(&self.locks), me.clone());
+        Box::pin(self.readers.ask(move |conn| {
+            let mut others = codes::serving_of_others(conn, &me)?;
+            others.retain(|(worker, _)| !locks.is_dead(worker));
+            Ok(others.into_iter().map(|(_, serving)| serving).collect())
         }))
     }
 

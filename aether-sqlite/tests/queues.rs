@@ -15,7 +15,7 @@ use aether_core::id::{CodeId, RunId, WorkerId};
 use aether_core::journal::Frame;
 use aether_core::labels::Labels;
 use aether_core::payload::{Digest, Payload};
-use aether_core::queue::{QueuePlace, StartTerms};
+use aether_core::queue::{QueuePlace, Serves, StartTerms};
 use aether_core::store::memory::MemoryStore;
 use aether_core::store::{
     Ack, Append, ClaimRequest, Created, DurableWatermark, Lease, Limit, LimitKind, Message, NewRun,
@@ -186,7 +186,17 @@ impl World {
         let limit = usize::try_from(1 + self.dice.roll(6)).unwrap();
         let codes =
             if self.dice.roll(3) == 0 { vec![code("flow")] } else { vec![code("flow"), code("other")] };
-        self.take(name, limit, codes, Vec::new()).await;
+        let serves = self.some();
+        self.take(name, limit, codes, Vec::new(), serves).await;
+    }
+
+    /// What a worker serves: often all.
+    fn some(&mut self) -> Serves {
+        if self.dice.roll(2) == 0 {
+            return Serves::ALL;
+        }
+        let patterns = (0..self.dice.roll(3)).map(|_| self.dice.pick(&PATTERNS).parse().unwrap()).collect();
+        Serves { queues: Some(patterns), others: self.dice.roll(2) == 0 }
     }
 
     async fn take(
@@ -195,6 +205,7 @@ impl World {
         limit: usize,
         codes: Vec<CodeId>,
         silent: Vec<SilentWorker>,
+        serves: Serves,
     ) -> usize {
         let request = ClaimRequest {
             worker: worker(name),
@@ -204,6 +215,8 @@ impl World {
             codes,
             only: None,
             adopt: Vec::new(),
+            serves: serves.clone(),
+            others_first: self.dice.roll(2) == 0,
         };
         let key = |lease: &Lease| (lease.run.clone(), lease.taken_from.clone());
         let leases = self
@@ -213,6 +226,7 @@ impl World {
             .await;
         let count = leases.len();
         for (run, taken_from) in leases {
+            assert!(serves.takes(run.terms.queue.as_ref()), "seed {}: {serves:?} and {run:?}", self.seed);
             self.granted(name, run, taken_from.is_some());
         }
         self.check_running();
@@ -360,7 +374,8 @@ impl World {
         let silent = vec![SilentWorker { id: worker(name), renewals }];
         let other = WORKERS[usize::try_from(self.dice.roll(3)).unwrap()];
         if other != name {
-            self.take(other, 4, vec![code("flow"), code("other")], silent).await;
+            let serves = self.some();
+            self.take(other, 4, vec![code("flow"), code("other")], silent, serves).await;
         }
     }
 
@@ -419,7 +434,7 @@ impl World {
             for id in ids {
                 self.finish(&id, 0, self.time()).await;
             }
-            idle = if self.take("w0", 5, codes(), Vec::new()).await == 0 { idle + 1 } else { 0 };
+            idle = if self.take("w0", 5, codes(), Vec::new(), Serves::ALL).await == 0 { idle + 1 } else { 0 };
         }
         let left = self
             .both(async |store| {

@@ -114,6 +114,8 @@ async fn take_over(store: &dyn Store, run: &RunId) -> Lease {
         codes: Vec::new(),
         only: None,
         adopt: vec![run.clone()],
+        serves: Default::default(),
+        others_first: false,
     };
     store.claim(request).await.unwrap().pop().unwrap()
 }

@@ -2,12 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use aether::engine::{EngineBuilder, RunEnd};
+use aether::engine::{EngineBuilder, Hold, RunEnd};
 use aether::error::{RunError, StartError};
+use aether::id::RunId;
 use aether::prelude::*;
 use aether::queue::{DeadLetterCause, Limit, LimitKind, Singleton};
 use aether::sqlite::SqliteStore;
@@ -27,6 +28,8 @@ struct GaugeState {
     now: AtomicUsize,
     most: AtomicUsize,
     order: Mutex<Vec<String>>,
+    /// Ends the bodies that are busy.
+    is_enough: AtomicBool,
 }
 
 impl Gauge {
@@ -61,6 +64,22 @@ async fn ticket(cx: &mut Cx, name: String) -> Result<String> {
     cx.sleep(Duration::from_millis(40)).await;
     work(cx, name.clone()).await?;
     Ok(name)
+}
+
+/// Work until it is enough.
+#[step(effect = "read")]
+async fn toil(cx: &mut StepCx) -> Result<()> {
+    let gauge = cx.dep::<Gauge>()?.clone();
+    while !gauge.0.is_enough.load(Ordering::SeqCst) {
+        sleep(Duration::from_millis(2)).await;
+    }
+    Ok(())
+}
+
+/// Keep a slot until it is enough.
+#[workflow]
+async fn busy(cx: &mut Cx) -> Result<()> {
+    Ok(toil(cx).await?)
 }
 
 /// Wait for a signal.
@@ -167,6 +186,70 @@ async fn a_tenant_with_much_delays_another_by_two_turns_at_most() {
         in_time(small.result()).await.unwrap();
         let place = gauge.order().iter().position(|name| name == "small").unwrap();
         assert!(place <= before + 2, "{:?}", gauge.order());
+        engine.shutdown().await.unwrap();
+        client.shutdown().await.unwrap();
+    })
+    .await;
+}
+
+/// Asks until the reason is as wanted.
+async fn why(engine: &Engine, run: &RunId, wanted: impl Fn(&Hold) -> bool) -> Hold {
+    let asked = async {
+        loop {
+            let hold = engine.why(run).await.unwrap();
+            if wanted(&hold) {
+                return hold;
+            }
+            sleep(Duration::from_millis(5)).await;
+        }
+    };
+    in_time(asked).await
+}
+
+#[tokio::test]
+async fn a_run_that_waits_for_its_turn_says_so() {
+    on_both(async |store| {
+        let gauge = Gauge::default();
+        let client = builder(&store, &gauge).client().start().await.unwrap();
+        limit(&client, "q/*", LimitKind::Running(1)).await;
+        let mut runs = Vec::new();
+        for no in 0..3 {
+            let start = client.start::<busy>(()).id(format!("busy-{no}")).queue("q").key("acme/ann");
+            runs.push(start.await.unwrap().id().clone());
+        }
+        // Where no worker is there, its place in the queue is not what keeps it.
+        assert!(matches!(client.why(&runs[0]).await.unwrap(), Hold::NoWorker { .. }));
+        let engine = builder(&store, &gauge).start().await.unwrap();
+        why(&client, &runs[0], |hold| matches!(hold, Hold::Running { .. })).await;
+        let holds = client.holds(RunFilter::new().queue("q").open().limit(10)).await.unwrap();
+        let hold_of = |run: &RunId| holds.iter().find(|(record, _)| record.id == *run).unwrap().1.clone();
+        for (ahead, run) in runs[1..].iter().enumerate() {
+            let hold = client.why(run).await.unwrap();
+            assert_eq!(hold, hold_of(run));
+            let Hold::Queued { place, since, ahead: before, limit } = &hold else { panic!("{hold:?}") };
+            assert_eq!((&*place.queue, &*place.key, *before), ("q", "acme/ann", ahead as u64));
+            assert_eq!(*since, store.run(run).await.unwrap().unwrap().created_at);
+            assert_eq!(limit.as_ref().unwrap().to_string(), "q/*: 1 running");
+            let text = format!(
+                "it waits for a turn of q/acme/ann since {since}, behind {ahead} of its key, kept back by the limit `q/*: 1 running`"
+            );
+            assert_eq!(hold.to_string(), text);
+            assert!(!hold.needs_operator());
+        }
+        // Of a queue that is paused somebody has to know.
+        limit(&client, "q", LimitKind::Running(0)).await;
+        let hold = client.why(&runs[1]).await.unwrap();
+        assert!(hold.needs_operator() && hold.to_string().contains("`q: 0 running`"), "{hold}");
+        limit(&client, "q", LimitKind::Running(9)).await;
+        limit(&client, "q/*", LimitKind::Running(2)).await;
+        why(&client, &runs[1], |hold| matches!(hold, Hold::Running { .. })).await;
+        assert!(matches!(client.why(&runs[2]).await.unwrap(), Hold::Queued { ahead: 0, .. }));
+        limit(&client, "q/*", LimitKind::Running(3)).await;
+        why(&client, &runs[2], |hold| matches!(hold, Hold::Running { .. })).await;
+        gauge.0.is_enough.store(true, Ordering::SeqCst);
+        for run in &runs {
+            why(&client, run, |hold| matches!(hold, Hold::Ended { .. })).await;
+        }
         engine.shutdown().await.unwrap();
         client.shutdown().await.unwrap();
     })

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use crate::engine::adopt::report::RunCheck;
 use crate::engine::needs::{MissingNeed, listed};
 use crate::store::error::StoreError;
+use crate::vocabulary::queue::QueueError;
 
 /// Why an engine cannot be started.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -50,6 +51,9 @@ pub enum BuildError {
         /// The kind of resource that has no verifier.
         kind: &'static str,
     },
+    /// A pattern of [`EngineBuilder::queues`](crate::engine::EngineBuilder::queues) is not usable.
+    #[error("`.queues(..)`: {0}")]
+    Queues(#[from] QueueError),
     /// Open runs do not fit this program's code, and it was asked to refuse rather than park them. Nothing was changed.
     #[error(
         "{count} open runs do not fit this program, and `.on_unfit(OnUnfit::Refuse)` says not to start then:{}\nstart a program whose code fits them, change the code so that it does, or start with `OnUnfit::Park`",

@@ -43,6 +43,7 @@ use crate::vocabulary::deps::Deps;
 use crate::vocabulary::environment::Environment;
 use crate::vocabulary::id::{CodeId, WorkerId};
 use crate::vocabulary::limits::Limits;
+use crate::vocabulary::queue::{QueueError, Serves};
 use crate::workflow::definition::Workflow;
 
 /// Builds an [`Engine`]: where it keeps its runs, what step bodies are given, and its settings.
@@ -83,6 +84,8 @@ pub struct EngineBuilder {
     production: bool,
     retention: Option<Retention>,
     pub(super) on_unfit: OnUnfit,
+    /// Which runs it takes, or a pattern that is not usable.
+    pub(super) serves: Result<Serves, QueueError>,
     pub(super) needs: NeedsCheck,
     /// Workflows that are linked and left out.
     pub(super) without: Vec<RegisteredWorkflow>,
@@ -167,6 +170,7 @@ impl EngineBuilder {
             cancel_grace: Duration::from_secs(5),
             production: false,
             on_unfit: OnUnfit::default(),
+            serves: Ok(Serves::ALL),
             retention: None,
             needs: NeedsCheck::default(),
             without: Vec::new(),
@@ -581,6 +585,7 @@ impl EngineBuilder {
             let place = format!("{}:{}", step.file, step.line);
             return Err(BuildError::NoVerifier { step: step.path, place, kind });
         }
+        let serves = self.serves?;
         prepare(&store, self.preparations).await?;
         let registered = environment.monotonic();
         let worker = register(
@@ -590,6 +595,9 @@ impl EngineBuilder {
             if self.settings.advances { registry.codes() } else { Vec::new() },
         )
         .await?;
+        if serves != Serves::ALL {
+            store.serve(&worker, serves.clone()).await?;
+        }
         let shared = EngineShared {
             store,
             environment,
@@ -630,6 +638,8 @@ impl EngineBuilder {
             lost: Mutex::default(),
             ended: OnceCell::new(),
             settings: self.settings,
+            serves,
+            others_first: false.into(),
         });
         if self.on_unfit == OnUnfit::Refuse
             && let Err(error) = refuse_unfit(&inner).await

@@ -111,7 +111,7 @@ async fn create_and_launch(inner: &Arc<Inner>, new: NewRunOf) -> Result<Created,
     // Its queue or its time comes first: whoever claims it then advances it.
     let waits = terms.queue.is_some() || terms.not_before.is_some_and(|begins| begins > at);
     // A drain that begins from here on finds the run active, or releases it.
-    let advances = inner.takes_runs() && !waits;
+    let advances = inner.takes_runs() && inner.serves.others && !waits;
     let creation = shared.store.create(NewRun {
         id: id.clone(),
         workflow: def.name.into(),

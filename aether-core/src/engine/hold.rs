@@ -7,9 +7,11 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use crate::store::queues::{Limit, LimitKind, QueuePosition};
 use crate::vocabulary::code::RunCode;
 use crate::vocabulary::contract::Status;
 use crate::vocabulary::id::{CodeId, CommandId, Epoch, WorkerId};
+use crate::vocabulary::queue::QueuePlace;
 use crate::vocabulary::waiting::Waiting;
 
 /// Why a run does not move, or that it does. Displays as one line.
@@ -74,6 +76,17 @@ pub enum Hold {
         /// When its journal last changed.
         since: Timestamp,
     },
+    /// It could execute its next turn, and waits for one of its queue. Workers that have its code are there.
+    Queued {
+        /// Its queue, its key and its priority.
+        place: QueuePlace,
+        /// Since when it waits for this turn.
+        since: Timestamp,
+        /// How many runs of its key come before it, counted up to [`QueuePosition::MOST`].
+        ahead: u64,
+        /// The limit that keeps it back; `None` where only its order does.
+        limit: Option<Limit>,
+    },
     /// It is due, and a worker that has its code will take it: soon, unless all of them are full.
     Due {
         /// Since when it is due.
@@ -85,6 +98,14 @@ pub enum Hold {
         since: Timestamp,
         /// The code that it needs.
         code: CodeId,
+    },
+    /// It is due, and of the workers that have its code none takes it: none serves its queue, or none takes runs that are
+    /// in no queue.
+    NotServed {
+        /// Since when it is due.
+        since: Timestamp,
+        /// Its queue and its key; `None` for a run without one.
+        place: Option<QueuePlace>,
     },
     /// It is due, and no worker is there.
     NoWorker {
@@ -143,16 +164,21 @@ impl Hold {
         }
     }
 
-    /// Whether nothing moves the run until somebody does something: resolves a call, starts a worker, deploys code.
+    /// Whether nothing moves the run until somebody does something: resolves a call, starts a worker, deploys code, or
+    /// raises the limit of a paused queue.
     pub fn needs_operator(&self) -> bool {
-        matches!(
-            self,
+        match self {
             Self::Parked { .. }
-                | Self::InDoubt { .. }
-                | Self::NoCode { .. }
-                | Self::NoWorker { .. }
-                | Self::StoreRefuses { .. }
-        )
+            | Self::InDoubt { .. }
+            | Self::NoCode { .. }
+            | Self::NotServed { .. }
+            | Self::NoWorker { .. }
+            | Self::StoreRefuses { .. } => true,
+            Self::Queued { limit: Some(limit), .. } => {
+                matches!(limit.kind, LimitKind::Running(0) | LimitKind::Starts { n: 0, .. })
+            }
+            _ => false,
+        }
     }
 }
 
@@ -181,9 +207,21 @@ impl fmt::Display for Hold {
             Self::Running { worker, claim, since } => {
                 write!(f, "worker {worker} advances it (claim {claim}); its journal last changed at {since}")
             }
+            Self::Queued { place, since, ahead, limit } => {
+                write!(f, "it waits for a turn of {place} since {since}, behind ")?;
+                let at_least = if *ahead >= QueuePosition::MOST { "at least " } else { "" };
+                write!(f, "{at_least}{ahead} of its key")?;
+                limit.as_ref().map_or(Ok(()), |limit| write!(f, ", kept back by the limit `{limit}`"))
+            }
             Self::Due { since } => write!(f, "due since {since}, and not claimed yet"),
             Self::NoCode { since, code } => {
                 write!(f, "due since {since}, and no worker that is there has its code {code}")
+            }
+            Self::NotServed { since, place: Some(place) } => {
+                write!(f, "due since {since}, and no worker that is there serves {place}")
+            }
+            Self::NotServed { since, place: None } => {
+                write!(f, "due since {since}, and the workers that are there take only runs of queues")
             }
             Self::NoWorker { since } => write!(f, "due since {since}, and no worker is there"),
             Self::NotYet { at } => write!(f, "due at {at}"),

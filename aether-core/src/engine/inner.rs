@@ -30,6 +30,7 @@ use crate::store::error::StoreError;
 use crate::store::workers::LostRun;
 use crate::vocabulary::code::RunCode;
 use crate::vocabulary::id::{CodeId, RunId};
+use crate::vocabulary::queue::Serves;
 
 /// Starts runs, advances them, and resumes those that a crash or a shutdown left open.
 ///
@@ -100,6 +101,10 @@ pub(crate) struct Inner {
     /// Result of the one shutdown; a second call of it waits for the first and returns the same.
     pub(super) ended: OnceCell<Result<(), StoreError>>,
     pub(super) settings: Settings,
+    /// Which runs it takes.
+    pub(crate) serves: Serves,
+    /// Whether the next claim gives the place that is left over to runs outside of queues.
+    pub(crate) others_first: AtomicBool,
 }
 
 /// Times and sizes of an engine.

@@ -10,6 +10,8 @@ mod unprovided;
 
 mod client;
 
+mod served_queues;
+
 mod shared_clock;
 mod start;
 

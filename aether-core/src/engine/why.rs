@@ -14,11 +14,13 @@ use crate::sched::HashMap;
 use crate::store::error::StoreError;
 use crate::store::filter::RunFilter;
 use crate::store::open_waits::WaitDetail;
+use crate::store::queues::QueuePosition;
 use crate::store::records::RunRecord;
 use crate::store::waits::{ListedWait, WaitFilter};
+use crate::store::workers::Serving;
 use crate::vocabulary::contract::Status;
 use crate::vocabulary::error_text::error_text;
-use crate::vocabulary::id::{CodeId, RunId, WorkerId};
+use crate::vocabulary::id::{RunId, WorkerId};
 use crate::vocabulary::waiting::Waiting;
 
 /// How many open waits of a run are looked at.
@@ -81,7 +83,7 @@ struct Asking<'e> {
     inner: &'e Inner,
     now: Timestamp,
     /// What the workers that are there can advance.
-    codes: Vec<CodeId>,
+    serving: Vec<Serving>,
     /// How long other workers have been silent, and their leases.
     silence: HashMap<WorkerId, (Duration, Duration)>,
 }
@@ -89,12 +91,14 @@ struct Asking<'e> {
 impl<'e> Asking<'e> {
     async fn of(inner: &'e Inner) -> Result<Self, StoreError> {
         let shared = &inner.shared;
-        let mut codes = shared.store.codes_elsewhere(&shared.worker).await?;
+        let mut serving = shared.store.serving_elsewhere(&shared.worker).await?;
         if inner.takes_runs() {
-            codes.extend(inner.codes());
+            serving.push(Serving { codes: inner.codes(), serves: inner.serves.clone() });
         }
+        // Clients have no codes.
+        serving.retain(|worker| !worker.codes.is_empty());
         let silence = inner.watch().silences();
-        Ok(Self { inner, now: now(inner), codes, silence })
+        Ok(Self { inner, now: now(inner), serving, silence })
     }
 
     async fn hold(&self, run: &RunRecord) -> Result<Hold, StoreError> {
@@ -111,7 +115,11 @@ impl<'e> Asking<'e> {
             return Ok(held);
         }
         if run.owner.is_some() || run.wake_at.is_some_and(|wake_at| wake_at <= self.now) {
-            return Ok(self.due(run));
+            return match self.due(run) {
+                // Without a worker for it, its place in the queue is not what keeps it.
+                Hold::Due { since } => Ok(self.queued(run).await?.unwrap_or(Hold::Due { since })),
+                hold => Ok(hold),
+            };
         }
         let waits = self.waits(run).await?;
         match (Hold::of_waits(waits), run.wake_at) {
@@ -133,7 +141,7 @@ impl<'e> Asking<'e> {
             }
         } else if let Some((silent, lease)) = self.silence.get(worker) {
             // It renews four times in each lease.
-            if silent >= lease && !self.codes.contains(&run.code) {
+            if silent >= lease && !matches!(self.due(run), Hold::Due { .. }) {
                 return Ok(None);
             }
             if *silent >= *lease / 2 {
@@ -150,13 +158,29 @@ impl<'e> Asking<'e> {
         Ok(Some(Hold::of_waits(waits).unwrap_or(Hold::Running { worker, claim, since })))
     }
 
+    /// Why a run of a queue has no turn; `None` where it does not wait for one.
+    async fn queued(&self, run: &RunRecord) -> Result<Option<Hold>, StoreError> {
+        let (Some(place), Some(_)) = (&run.terms.queue, run.queue.waits_since) else { return Ok(None) };
+        let position = self.inner.shared.store.queue_position(&run.id, self.now).await?;
+        Ok(position.map(|QueuePosition { since, ahead, limit }| Hold::Queued {
+            place: place.clone(),
+            since,
+            ahead,
+            limit,
+        }))
+    }
+
     /// Why nobody takes a run that is due.
     fn due(&self, run: &RunRecord) -> Hold {
         let since = run.wake_at.unwrap_or(run.updated_at);
-        if self.codes.is_empty() {
+        let mut able = self.serving.iter().filter(|worker| worker.codes.contains(&run.code)).peekable();
+        let place = run.terms.queue.as_ref();
+        if self.serving.is_empty() {
             Hold::NoWorker { since }
-        } else if !self.codes.contains(&run.code) {
+        } else if able.peek().is_none() {
             Hold::NoCode { since, code: run.code.clone() }
+        } else if !able.any(|worker| worker.serves.takes(place)) {
+            Hold::NotServed { since, place: place.cloned() }
         } else {
             Hold::Due { since }
         }

@@ -119,6 +119,8 @@ pub(super) async fn claim(inner: &Arc<Inner>, only: Option<RunId>) -> Result<usi
         codes: inner.codes(),
         only: only.clone(),
         adopt: Vec::new(),
+        serves: inner.serves.clone(),
+        others_first: inner.others_first.load(Ordering::Relaxed),
     };
     let leases = shared.store.claim(request).await;
     let answered = shared.environment.monotonic();
@@ -127,6 +129,9 @@ pub(super) async fn claim(inner: &Arc<Inner>, only: Option<RunId>) -> Result<usi
     }
     let leases = leases?;
     let claimed = leases.len();
+    if claimed > 0 {
+        inner.others_first.fetch_xor(true, Ordering::Relaxed);
+    }
     let loading = launch_claimed(inner, leases, admission);
     if let Some(run) = only {
         join_all(loading).await;

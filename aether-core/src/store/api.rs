@@ -20,7 +20,7 @@ use crate::store::ledger::{Acquire, LedgerEntry, LedgerStatus, LedgerUpdate, Res
 use crate::vocabulary::contract::Status;
 use crate::vocabulary::id::{CodeId, CommandId, Epoch, IdempotencyKey, Position, RunId, WorkerId};
 use crate::vocabulary::payload::Payload;
-use crate::vocabulary::queue::LimitPattern;
+use crate::vocabulary::queue::{LimitPattern, Serves};
 
 use crate::store::purge::{EndedRuns, Purged};
 use crate::store::queues::{DueStarts, KeyedStart, Limit, QueuePosition};
@@ -30,7 +30,7 @@ use crate::store::records::{
 use crate::store::renewal::Renewal;
 use crate::store::schedules::{DueSchedules, ScheduleRecord};
 use crate::store::waits::{ListedWait, OpenWait, WaitChange, WaitFilter};
-use crate::store::workers::{KnownWorker, LostRun, WorkerRecord};
+use crate::store::workers::{KnownWorker, LostRun, Serving, WorkerRecord};
 
 /// A clock that the machines on one store share. Reading it costs nothing: it was compared with the store's before.
 pub trait StoreClock: Send + Sync + Debug {
@@ -243,6 +243,19 @@ pub trait Store: Any + Send + Sync + Debug {
         lease: Duration,
         codes: Vec<CodeId>,
     ) -> BoxFuture<'_, Result<bool, StoreError>>;
+
+    /// Keeps which runs a registered worker takes, for those who look; its claims say it themselves. A worker of which
+    /// nothing is kept takes all. The default keeps nothing.
+    fn serve(&self, _worker: &WorkerId, _serves: Serves) -> BoxFuture<'_, Result<(), StoreError>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    /// What each worker other than `me` advances, of those whose codes [`Store::codes_elsewhere`] lists, in any order. The
+    /// default says of all of them together that they take all runs.
+    fn serving_elsewhere(&self, me: &WorkerId) -> BoxFuture<'_, Result<Vec<Serving>, StoreError>> {
+        let codes = self.codes_elsewhere(me);
+        Box::pin(async move { Ok(vec![Serving { codes: codes.await?, ..Serving::default() }]) })
+    }
 
     /// The codes that workers other than `me` have registered, each once, also those of workers that hold no run. Left
     /// out are workers that have retired and those whose process is known to have died. A worker that is only silent

@@ -33,11 +33,11 @@ use crate::store::records::{
 };
 use crate::store::schedules::{DueSchedules, ScheduleRecord};
 use crate::store::waits::{ListedWait, OpenWait, WaitFilter};
-use crate::store::workers::{KnownWorker, LostRun, WorkerRecord};
+use crate::store::workers::{KnownWorker, LostRun, Serving, WorkerRecord};
 use crate::vocabulary::contract::Status;
 use crate::vocabulary::id::{CodeId, CommandId, Epoch, IdempotencyKey, Position, RunId, WorkerId};
 use crate::vocabulary::payload::Payload;
-use crate::vocabulary::queue::LimitPattern;
+use crate::vocabulary::queue::{LimitPattern, Serves};
 
 mod claims;
 mod codes;
@@ -534,6 +534,17 @@ impl Store for MemoryStore {
         codes: Vec<CodeId>,
     ) -> BoxFuture<'_, Result<bool, StoreError>> {
         self.answer(|content| Ok(content.workers.register(worker, lease, codes)))
+    }
+
+    fn serve(&self, worker: &WorkerId, serves: Serves) -> BoxFuture<'_, Result<(), StoreError>> {
+        self.answer(|content| {
+            content.workers.serve(worker, serves);
+            Ok(())
+        })
+    }
+
+    fn serving_elsewhere(&self, me: &WorkerId) -> BoxFuture<'_, Result<Vec<Serving>, StoreError>> {
+        self.answer(|content| Ok(content.workers.serving_elsewhere(me)))
     }
 
     fn codes_elsewhere(&self, me: &WorkerId) -> BoxFuture<'_, Result<Vec<CodeId>, StoreError>> {

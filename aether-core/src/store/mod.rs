@@ -43,4 +43,4 @@ pub use schedules::{
     CatchUp, DueSchedules, Overlap, ScheduleRecord, ScheduleSpec, Tick, TickOutcome, run_of_tick, tick_of_run,
 };
 pub use waits::{ListedWait, OpenWait, WaitChange, WaitFilter, WaitPlace};
-pub use workers::{KnownWorker, LostRun, SilentWorker, WorkerRecord};
+pub use workers::{KnownWorker, LostRun, Serving, SilentWorker, WorkerRecord};

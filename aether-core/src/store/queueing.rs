@@ -12,7 +12,7 @@ use jiff::Timestamp;
 
 use crate::store::queues::{Limit, LimitKind};
 use crate::vocabulary::environment::later;
-use crate::vocabulary::queue::{QueuePlace, QueueScope};
+use crate::vocabulary::queue::{QueuePlace, QueueScope, Serves};
 
 /// Virtual time of one turn of a key of weight 1.
 const TURN: i64 = 1 << 20;
@@ -54,8 +54,9 @@ pub trait QueueTable: QueueCounts {
     /// Makes runs ready that have become due, at most `most`, and looks again at lanes that were set aside until `now`.
     fn promote(&mut self, now: Timestamp, most: usize) -> Result<(), Self::Error>;
 
-    /// Runs whose first turn was not granted, and that have expired or were asked to end.
-    fn lapsed(&mut self, now: Timestamp, most: usize) -> Result<Vec<Self::Run>, Self::Error>;
+    /// Runs that `serves` allows, whose first turn was not granted, and that have expired or were asked to end.
+    fn lapsed(&mut self, now: Timestamp, most: usize, serves: &Serves)
+    -> Result<Vec<Self::Run>, Self::Error>;
 
     /// Queues with active lanes; the one that was served the longest ago comes first.
     fn queues(&mut self) -> Result<Vec<String>, Self::Error>;
@@ -118,6 +119,7 @@ pub struct TakenRun<R> {
 pub struct Picker<'l> {
     limits: &'l [Limit],
     now: Timestamp,
+    serves: &'l Serves,
     /// How many more runs may have a slot, by limit and scope.
     room: BTreeMap<(usize, QueueScope), u64>,
 }
@@ -131,10 +133,22 @@ struct Serving {
     passed_over: usize,
 }
 
+/// How many of `limit` places of a claim are for runs of queues while `others` runs outside of queues are due: what those
+/// leave, and half at least. Of an odd number the place that is left over goes to queues, unless it is the turn of others.
+pub fn places_of_queues(limit: usize, others: usize, others_first: bool) -> usize {
+    let half = if others_first { limit / 2 } else { limit.div_ceil(2) };
+    limit.saturating_sub(others).max(half)
+}
+
 impl<'l> Picker<'l> {
-    /// One claim at `now`.
+    /// One claim at `now`, of a worker that takes all runs.
     pub fn new(limits: &'l [Limit], now: Timestamp) -> Self {
-        Self { limits, now, room: BTreeMap::new() }
+        Self { limits, now, serves: &Serves::ALL, room: BTreeMap::new() }
+    }
+
+    /// Takes only runs that `serves` allows.
+    pub fn serving(self, serves: &'l Serves) -> Self {
+        Self { serves, ..self }
     }
 
     /// Takes at most `limit` runs.
@@ -147,9 +161,10 @@ impl<'l> Picker<'l> {
         limit: usize,
     ) -> Result<Vec<TakenRun<T::Run>>, T::Error> {
         table.promote(self.now, PROMOTED)?;
-        let lapsed = table.lapsed(self.now, limit)?;
+        let lapsed = table.lapsed(self.now, limit, self.serves)?;
         let mut taken: Vec<_> = lapsed.into_iter().map(|run| TakenRun { run, slot: false }).collect();
-        let queues = if taken.len() < limit { table.queues()? } else { Vec::new() };
+        let mut queues = if taken.len() < limit { table.queues()? } else { Vec::new() };
+        queues.retain(|queue| self.serves.takes_queue(queue));
         let serving = |queue| Serving { queue, after: None, begun: false, passed_over: 0 };
         let mut queues: VecDeque<_> = queues.into_iter().map(serving).collect();
         while taken.len() < limit
@@ -174,7 +189,7 @@ impl<'l> Picker<'l> {
         place: &QueuePlace,
         is_new: bool,
     ) -> Result<bool, T::Error> {
-        if self.blocked(table, place, is_new)?.is_some() {
+        if !self.serves.takes(Some(place)) || self.blocked(table, place, is_new)?.is_some() {
             return Ok(false);
         }
         let time = table.time(&place.queue, &place.key)?;
@@ -193,6 +208,9 @@ impl<'l> Picker<'l> {
         while let Some(lane) = table.lane(&serving.queue, serving.after.as_ref(), serving.begun)? {
             let place = QueuePlace { queue: serving.queue.clone(), key: lane.key.clone(), priority: 0 };
             serving.after = Some(lane.clone());
+            if !self.serves.takes(Some(&place)) {
+                continue;
+            }
             let Some((run, is_new)) = table.best(&place.queue, &place.key, serving.begun)? else {
                 // Nothing at all, or nothing that this worker can advance.
                 table.settle(&place.queue, &place.key)?;

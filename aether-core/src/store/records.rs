@@ -12,7 +12,7 @@ use crate::vocabulary::contract::Status;
 use crate::vocabulary::id::{CodeId, Epoch, Position, RunId, WorkerId};
 use crate::vocabulary::labels::Labels;
 use crate::vocabulary::payload::{Digest, Payload};
-use crate::vocabulary::queue::StartTerms;
+use crate::vocabulary::queue::{Serves, StartTerms};
 
 /// A run to be created.
 #[derive(Clone, Debug, PartialEq)]
@@ -136,6 +136,11 @@ pub struct ClaimRequest {
     /// Where it is not empty, exactly these runs, whether or not they are due, whatever their code is, and also parked
     /// ones. Leases and terminal statuses still hold; `limit` and `only` are ignored.
     pub adopt: Vec<RunId>,
+    /// Only runs that this allows, also those that are named and those of silent workers.
+    pub serves: Serves,
+    /// Of an odd number of places, whether runs outside of queues get the one that is left over. Who claims takes turns with
+    /// it, so that one place at a time does not always go to a queue.
+    pub others_first: bool,
 }
 
 /// The right to advance a run, for as long as its worker renews. Appends carry its epoch, so that a worker that lost the

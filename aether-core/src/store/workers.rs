@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use crate::vocabulary::id::{CodeId, Epoch, RunId, WorkerId};
+use crate::vocabulary::queue::Serves;
 
 /// A worker that holds runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,6 +31,8 @@ pub struct KnownWorker {
     pub lease: Option<Duration>,
     /// What it can advance; empty for a client.
     pub codes: Vec<CodeId>,
+    /// Which runs it takes.
+    pub serves: Serves,
     /// How many runs it holds.
     pub runs: u64,
     /// Whether its process is known to have died: others may take its runs at once.
@@ -39,8 +42,17 @@ pub struct KnownWorker {
 impl KnownWorker {
     /// What is known of a worker that holds runs.
     pub fn of(WorkerRecord { id, renewals, lease }: WorkerRecord) -> Self {
-        Self { id, renewals, lease, codes: Vec::new(), runs: 1, is_dead: false }
+        Self { id, renewals, lease, codes: Vec::new(), serves: Serves::ALL, runs: 1, is_dead: false }
     }
+}
+
+/// Which runs a worker advances.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Serving {
+    /// Those of these codes.
+    pub codes: Vec<CodeId>,
+    /// Those that this allows.
+    pub serves: Serves,
 }
 
 /// A worker whose leases another worker has seen expire: it watched for a whole lease, and there was no renewal.

@@ -129,6 +129,14 @@ impl QueuePlace {
     }
 }
 
+/// Queue and key, as a pattern names them.
+impl fmt::Display for QueuePlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let slash = if self.key.is_empty() { "" } else { "/" };
+        write!(f, "{}{slash}{}", self.queue, self.key)
+    }
+}
+
 /// What a run was given at its start besides its input. The default is a run that may begin at once.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StartTerms {
@@ -239,6 +247,53 @@ impl LimitPattern {
             prefix.push_str(found);
         }
         Some(QueueScope { queue: place.queue.clone(), prefix })
+    }
+}
+
+/// Which runs a worker takes.
+///
+/// ```
+/// use aether_core::queue::{LimitPattern, QueuePlace, Serves};
+/// let serves = Serves { queues: Some(vec![LimitPattern::new("mail/*")?]), others: false };
+/// assert!(serves.takes(Some(&QueuePlace::new("mail")?.with_key("acme")?)));
+/// assert!(!serves.takes(Some(&QueuePlace::new("mail")?)) && !serves.takes(None));
+/// # Ok::<(), aether_core::queue::QueueError>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Serves {
+    /// Of runs in queues those that one of the patterns is for; all of them without patterns.
+    pub queues: Option<Vec<LimitPattern>>,
+    /// Whether it takes runs that are in no queue.
+    pub others: bool,
+}
+
+impl Default for Serves {
+    fn default() -> Self {
+        Self::ALL
+    }
+}
+
+impl Serves {
+    /// All runs.
+    pub const ALL: Self = Self { queues: None, others: true };
+
+    /// Whether it takes a run of this place, or one without a queue.
+    pub fn takes(&self, place: Option<&QueuePlace>) -> bool {
+        match (place, &self.queues) {
+            (None, _) => self.others,
+            (Some(_), None) => true,
+            (Some(place), Some(patterns)) => patterns.iter().any(|pattern| pattern.scope(place).is_some()),
+        }
+    }
+
+    /// Whether it takes any runs of this queue.
+    pub fn takes_queue(&self, queue: &str) -> bool {
+        self.queues.as_ref().is_none_or(|patterns| patterns.iter().any(|pattern| pattern.queue() == queue))
+    }
+
+    /// Whether it takes runs of queues at all.
+    pub fn takes_queues(&self) -> bool {
+        self.queues.as_ref().is_none_or(|patterns| !patterns.is_empty())
     }
 }
 

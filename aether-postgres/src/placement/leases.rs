@@ -122,6 +122,7 @@ impl Shared {
         let reachable: HashSet<usize> = self.reachable().into_iter().map(|(number, _)| number).collect();
         let mut asked: Vec<_> = self.in_turn().filter(|(number, _)| reachable.contains(number)).collect();
         let (mut claimed, mut failures, databases) = (Vec::new(), Vec::new(), asked.len());
+        let mut parts = Vec::new();
         let mut is_short = false;
         if request.adopt.is_empty() && request.only.is_none() {
             let mut due = BTreeMap::new();
@@ -142,14 +143,13 @@ impl Shared {
                 let limit = shares.get(number).copied().unwrap_or(0);
                 let request = ClaimRequest { limit, silent: Vec::new(), ..request.clone() };
                 // A claim that is dropped counts as one whose answer was lost: the next one looks for its runs.
-                match in_time(database, REACH, database.claim(&request)).await {
-                    // Another worker has been quicker: there may be more elsewhere.
-                    Ok(leases) if leases.len() < limit => {
-                        is_short = true;
-                        claimed.extend(leases.into_iter().map(|lease| (i64::MAX, lease)));
-                    }
-                    Ok(leases) => {
-                        claimed.extend(times.into_iter().chain(std::iter::repeat(i64::MAX)).zip(leases))
+                match in_time(database, REACH, database.claim_parts(&request)).await {
+                    Ok((leases, given)) => {
+                        parts.push((*database, given));
+                        // Another worker has been quicker: there may be more elsewhere.
+                        is_short |= leases.len() < limit;
+                        let times = if leases.len() < limit { Vec::new() } else { times };
+                        claimed.extend(times.into_iter().chain(std::iter::repeat(i64::MAX)).zip(leases));
                     }
                     Err(error) => failures.push(error),
                 }
@@ -165,15 +165,22 @@ impl Shared {
                 break;
             }
             let request = ClaimRequest { limit, ..request.clone() };
-            match in_time(database, REACH, database.claim(&request)).await {
-                Ok(more) => leases.extend(more),
+            match in_time(database, REACH, database.claim_parts(&request)).await {
+                Ok((more, given)) => {
+                    parts.push((database, given));
+                    leases.extend(more);
+                }
                 Err(error) => failures.push(error),
             }
         }
-        match failures.pop() {
-            Some(error) if leases.is_empty() && failures.len() + 1 >= databases => Err(error),
-            _ => Ok(leases),
+        if let Some(error) = failures.pop()
+            && leases.is_empty()
+            && failures.len() + 1 >= databases
+        {
+            return Err(error);
         }
+        parts.into_iter().for_each(|(database, given)| database.delivered(given));
+        Ok(leases)
     }
 
     fn renewals(&self) -> std::sync::MutexGuard<'_, Renewals> {

@@ -27,6 +27,8 @@ pub(crate) mod shared;
 /// `buckets` is empty in a store of one database: it costs nothing to look there. A row says since which move, by number,
 /// the bucket is here or not. `parcels` holds the rows of a bucket that is on its way to another database.
 pub(crate) const TABLES: &str = r#"
+ALTER TABLE workers ADD COLUMN serves text;
+
 CREATE TABLE identity(
     one  int2 NOT NULL PRIMARY KEY,
     name text COLLATE "C" NOT NULL,

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use aether_core::queue::{QueuePlace, QueueScope};
+use aether_core::queue::{QueuePlace, QueueScope, Serves};
 use aether_core::store::queueing::{Lane, QueueCounts, QueueTable};
 use jiff::Timestamp;
 
@@ -113,7 +113,7 @@ impl QueueTable for Lanes {
         Ok(())
     }
 
-    fn lapsed(&mut self, _now: Timestamp, _most: usize) -> Result<Vec<Run>, OpError> {
+    fn lapsed(&mut self, _now: Timestamp, _most: usize, _serves: &Serves) -> Result<Vec<Run>, OpError> {
         Ok(Vec::new())
     }
 

@@ -6,16 +6,18 @@
 
 mod lanes;
 pub(crate) mod limits;
+pub(crate) mod serves;
 mod sql;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
 use aether_core::id::{CodeId, RunId};
-use aether_core::queue::QueuePlace;
+use aether_core::queue::{QueuePlace, Serves};
 use aether_core::store::queueing::{Picker, counter};
 use aether_core::store::{ClaimRequest, Lease, Limit, LimitKind, StoreError};
 
+use crate::claimed::Given;
 use crate::claims::{distinct, number};
 use crate::connection::{Connection, Param, Transaction};
 use crate::database::{Database, ask};
@@ -40,37 +42,40 @@ static CLAIM_LAPSED_UNLOCKED: LazyLock<String> = LazyLock::new(|| sql::claim_lap
 
 impl Database {
     /// Claims runs of queues, and runs of queues that have lapsed.
-    pub(crate) async fn claim_queued(
-        &self,
+    pub(crate) async fn claim_queued<'d>(
+        &'d self,
         request: &ClaimRequest,
         limit: usize,
+        given: &mut Given<'d>,
     ) -> Result<Vec<Lease>, StoreError> {
         let (codes, now) = (distinct(&request.codes), row::micros(request.now));
-        if codes.is_empty() || limit == 0 {
+        if codes.is_empty() || limit == 0 || !request.serves.takes_queues() {
             return Ok(Vec::new());
         }
+        let (names, patterns) = (serves::names(&request.serves), serves::patterns(&request.serves));
         let (queued, lapsed) = ask!(self, |conn| {
-            let found = conn.query_opt(sql::WORK, &[&now, &codes]).await?;
+            let found = conn.query_opt(sql::WORK, &[&now, &codes, &names]).await?;
             found.map_or(Ok((false, false)), |row| Ok((get(&row, 0)?, get(&row, 1)?)))
         })?;
         let mut leases = Vec::new();
         if lapsed {
             let sql = if self.options.portable { &CLAIM_LAPSED_UNLOCKED } else { &CLAIM_LAPSED };
-            let params: [Param<'_>; 3] = [&codes, &now, &number(limit)];
-            leases.extend(self.claim_with(sql, &request.worker, &params).await?.0);
+            let params: [Param<'_>; 4] = [&codes, &now, &number(limit), &patterns];
+            leases.extend(self.claim_with(sql, &request.worker, &params, given).await?.0);
         }
         let room = limit.saturating_sub(leases.len());
         if queued && room > 0 {
-            leases.extend(self.claim_ready(request, &codes, room).await?);
+            leases.extend(self.claim_ready(request, &codes, room, given).await?);
         }
         Ok(leases)
     }
 
-    async fn claim_ready(
-        &self,
+    async fn claim_ready<'d>(
+        &'d self,
         request: &ClaimRequest,
         codes: &[&str],
         limit: usize,
+        given: &mut Given<'d>,
     ) -> Result<Vec<Lease>, StoreError> {
         let claim = self.claims.begin(&request.worker);
         let token = claim.token();
@@ -83,7 +88,7 @@ impl Database {
             }
             self.pick(conn, request, codes, limit, &token).await
         })?;
-        claim.answered();
+        given.part(claim);
         Ok(leases)
     }
 
@@ -96,15 +101,15 @@ impl Database {
         limit: usize,
         token: &str,
     ) -> Result<Vec<Lease>, OpError> {
-        let now = row::micros(request.now);
+        let (now, names) = (row::micros(request.now), serves::names(&request.serves));
         let transaction = conn.begin().await?;
         let mut lanes = Lanes { now, ..Lanes::default() };
         if !self.options.portable {
-            lanes.lock(transaction.query(&LOCK, &[&now, &number(QUEUES)]).await?)?;
+            lanes.lock(transaction.query(&LOCK, &[&now, &number(QUEUES), &names]).await?)?;
         }
         if lanes.order.is_empty() {
             // Others serve them all: the next one that is free.
-            lanes.lock(transaction.query(&LOCK_WAITING, &[&now, &1_i64]).await?)?;
+            lanes.lock(transaction.query(&LOCK_WAITING, &[&now, &1_i64, &names]).await?)?;
         }
         if lanes.order.is_empty() {
             transaction.rollback().await?;
@@ -114,10 +119,10 @@ impl Database {
         transaction.execute(sql::PROMOTE, &[&queues, &now, &PROMOTED]).await?;
         transaction.execute(sql::DISCOVER, &[&queues, &LOOKED_AT]).await?;
         transaction.execute(sql::AGAIN, &[&queues, &now]).await?;
-        lanes.read(&transaction, codes, limit).await?;
+        lanes.read(&transaction, codes, limit, &request.serves).await?;
         let limits = limits::of(&transaction, &queues).await?;
         lanes.count(&transaction, &limits, limit).await?;
-        let taken = Picker::new(&limits, request.now).take(&mut lanes, limit)?;
+        let taken = Picker::new(&limits, request.now).serving(&request.serves).take(&mut lanes, limit)?;
         let runs: Vec<Run> = taken.into_iter().map(|taken| taken.run).collect();
         let rows = lanes.write(&transaction, request, token, &runs).await?;
         transaction.commit().await?;
@@ -125,11 +130,12 @@ impl Database {
     }
 
     /// Claims those of the named runs that are runs of queues and free, within the limits.
-    pub(crate) async fn claim_chosen(
-        &self,
+    pub(crate) async fn claim_chosen<'d>(
+        &'d self,
         request: &ClaimRequest,
         runs: &[RunId],
         any: bool,
+        given: &mut Given<'d>,
     ) -> Result<Vec<Lease>, StoreError> {
         let shards: Vec<i16> = runs.iter().map(|run| shard(run.as_str())).collect();
         let ids: Vec<_> = runs.iter().map(RunId::as_str).collect();
@@ -149,7 +155,7 @@ impl Database {
             }
             self.pick_chosen(conn, request, &params, &token).await
         })?;
-        claim.answered();
+        given.part(claim);
         Ok(leases)
     }
 
@@ -180,7 +186,7 @@ impl Database {
         lanes.read_times(&transaction).await?;
         let limits = limits::of(&transaction, &queues).await?;
         lanes.count(&transaction, &limits, chosen.len()).await?;
-        let mut picker = Picker::new(&limits, request.now);
+        let mut picker = Picker::new(&limits, request.now).serving(&request.serves);
         let mut runs: Vec<Run> = Vec::new();
         for (run, place, is_new) in chosen {
             if picker.take_chosen(&mut lanes, &run, &place, is_new)? {
@@ -210,9 +216,10 @@ impl Lanes {
         transaction: &Transaction<'_>,
         codes: &[&str],
         limit: usize,
+        serves: &Serves,
     ) -> Result<(), OpError> {
-        let most = limit.saturating_add(SPARE);
-        let rows = transaction.query(&sql::LANES, &[&self.order, &codes, &number(most)]).await?;
+        let (most, patterns) = (limit.saturating_add(SPARE), serves::patterns(serves));
+        let rows = transaction.query(&sql::LANES, &[&self.order, &codes, &number(most), &patterns]).await?;
         let mut read: BTreeMap<(String, bool), usize> = BTreeMap::new();
         for found in &rows {
             let (queue, begun, key): (String, bool, String) =

@@ -6,22 +6,23 @@
 use std::sync::LazyLock;
 
 use crate::claims::claim_sql;
+use crate::queues::serves::served;
 
-/// Whether a claim would find anything: in queues ($1 now), and among runs that have lapsed ($2 codes).
+/// Whether a claim would find anything: in queues ($1 now, $3 their names), and among runs that have lapsed ($2 codes).
 pub(crate) const WORK: &str = "
-SELECT EXISTS (SELECT 1 FROM queues q WHERE
-        EXISTS (SELECT 1 FROM due d WHERE d.queue = q.queue AND d.ready IS NULL AND d.wake_at <= $1::int8)
-        OR EXISTS (SELECT 1 FROM due d WHERE d.queue = q.queue AND d.ready IS NOT NULL)),
+SELECT EXISTS (SELECT 1 FROM queues q WHERE ($3::text[] IS NULL OR q.queue = ANY($3))
+        AND (EXISTS (SELECT 1 FROM due d WHERE d.queue = q.queue AND d.ready IS NULL AND d.wake_at <= $1::int8)
+        OR EXISTS (SELECT 1 FROM due d WHERE d.queue = q.queue AND d.ready IS NOT NULL))),
     EXISTS (SELECT 1 FROM unnest($2::text[]) AS k(code) CROSS JOIN LATERAL (SELECT r.id FROM runs r
         WHERE r.code = k.code AND r.lapses_at IS NOT NULL AND r.owner IS NULL AND r.lapses_at <= $1 LIMIT 1) l)";
 
-/// Locks queues with something to do, the one that was served the longest ago first: $1 now, $2 how many.
+/// Locks queues with something to do, the one that was served the longest ago first: $1 now, $2 how many, $3 which.
 pub(crate) fn lock(skips: bool) -> String {
     let skip = if skips { " SKIP LOCKED" } else { "" };
     format!(
-        "SELECT q.queue, q.time FROM queues q WHERE
-            EXISTS (SELECT 1 FROM due d WHERE d.queue = q.queue AND d.ready IS NULL AND d.wake_at <= $1::int8)
-            OR EXISTS (SELECT 1 FROM due d WHERE d.queue = q.queue AND d.ready IS NOT NULL)
+        "SELECT q.queue, q.time FROM queues q WHERE ($3::text[] IS NULL OR q.queue = ANY($3))
+            AND (EXISTS (SELECT 1 FROM due d WHERE d.queue = q.queue AND d.ready IS NULL AND d.wake_at <= $1::int8)
+            OR EXISTS (SELECT 1 FROM due d WHERE d.queue = q.queue AND d.ready IS NOT NULL))
         ORDER BY q.served LIMIT $2::int8 FOR UPDATE{skip}"
     )
 }
@@ -74,16 +75,17 @@ pub(crate) const AGAIN: &str = "
 UPDATE lanes l SET state = 0, until = NULL FROM unnest($1::text[]) AS k(queue)
 WHERE l.queue = k.queue AND l.state = 2 AND l.until <= $2::int8";
 
-/// The first active lanes that hold a run of one of the codes: $1 queues, $2 codes, $3 how many. The second column says
-/// whether only runs that have begun were looked for.
+/// The first active lanes that hold a run of one of the codes: $1 queues, $2 codes, $3 how many, $4 patterns that one of
+/// them fits. The second column says whether only runs that have begun were looked for.
 pub(crate) static LANES: LazyLock<String> = LazyLock::new(|| {
+    let served = served("a.queue", "a.key", "true", "$4");
     let arm = |begun: bool, lane: &str, run: &str| {
         format!(
             "SELECT k.queue, {begun} AS begun, l.key, l.time FROM unnest($1::text[]) AS k(queue)
             CROSS JOIN LATERAL (SELECT a.key, a.time FROM lanes a WHERE a.queue = k.queue AND a.state = 0{lane}
                 AND EXISTS (SELECT 1 FROM unnest($2::text[]) AS m(code) CROSS JOIN LATERAL (SELECT d.run FROM due d
                     WHERE d.queue = a.queue AND d.queue_key = a.key AND d.begun = {run} AND d.code = m.code
-                        AND d.ready IS NOT NULL LIMIT 1) x)
+                        AND d.ready IS NOT NULL LIMIT 1) x) AND {served}
                 ORDER BY a.time, a.key LIMIT $3::int8) l"
         )
     };
@@ -140,15 +142,16 @@ c AS MATERIALIZED (SELECT o.shard, o.id AS run, coalesce(q.wake_at, o.created_at
     LEFT JOIN due q ON q.shard = o.shard AND q.run = o.id WHERE o.owner IS NULL AND o.status < 3)"])
 });
 
-/// Claims runs that only may be ended: $3 codes, $4 now, $5 how many.
+/// Claims runs that only may be ended: $3 codes, $4 now, $5 how many, $6 patterns that one of them fits.
 pub(crate) fn claim_lapsed(skips: bool) -> String {
     let lock = if skips { "FOR UPDATE SKIP LOCKED" } else { "" };
+    let served = served("r.queue", "r.queue_key", "true", "$6");
     claim_sql(&[&format!(
         "
 c AS MATERIALIZED (SELECT l.shard, l.id AS run, l.lapses_at AS wake_at, NULL::text AS owner, NULL::int8 AS began
     FROM unnest($3::text[]) AS k(code) CROSS JOIN LATERAL (SELECT r.shard, r.id, r.lapses_at FROM runs r
         WHERE r.code = k.code AND r.lapses_at IS NOT NULL AND r.owner IS NULL AND r.lapses_at <= $4::int8
-            AND r.status < 3 AND NOT r.parked ORDER BY r.lapses_at LIMIT $5::int8 {lock}) l LIMIT $5)"
+            AND r.status < 3 AND NOT r.parked AND {served} ORDER BY r.lapses_at LIMIT $5::int8 {lock}) l LIMIT $5)"
     )])
 }
 

@@ -111,7 +111,9 @@ async fn a_renewal_that_is_being_written_keeps_the_runs() {
 async fn take_over_in(client: &tokio_postgres::Client) -> usize {
     let codes = vec![super::code("flow").as_str().to_owned()];
     let (workers, renewals) = (vec!["first"], vec![0_i64]);
-    let params: [Param<'_>; 7] = [&"w", &"claim:open", &workers, &renewals, &codes, &micros(50), &10_i64];
+    let all: Option<Vec<&str>> = None;
+    let params: [Param<'_>; 9] =
+        [&"w", &"claim:open", &workers, &renewals, &codes, &micros(50), &10_i64, &true, &all];
     client.query(CLAIM_TAKEN_OVER.as_str(), &params).await.unwrap().len()
 }
 

@@ -5,10 +5,13 @@ use std::time::Duration;
 
 use aether_core::payload::Payload;
 use aether_core::store::ledger::Reservation;
-use aether_core::store::{CatchUp, Overlap, Purged, ScheduleRecord, ScheduleSpec, Sent};
+use aether_core::store::{
+    CatchUp, Created, Limit, LimitKind, Overlap, Purged, ScheduleRecord, ScheduleSpec, Sent,
+};
 use aether_pg_tests::Cluster;
 
 use super::proxy::Proxy;
+use super::queues::queued;
 use super::{LEASE, Table, at, message, names, options, request, run_id, takeover, worker};
 use crate::database::Database;
 
@@ -79,6 +82,49 @@ async fn the_next_claim_finds_what_one_got_that_was_given_up() {
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
     assert_eq!(names(&table.database.claim(&request("w", 5)).await.unwrap()), ["run"]);
+}
+
+/// A claim has several parts. One that is given up in a later part has got runs and slots in an earlier one: they are the
+/// worker's, and nobody else could take them while it lives.
+#[tokio::test]
+async fn the_next_claim_finds_the_slots_of_one_that_was_given_up_in_a_later_part() {
+    let table = Table::lay().await;
+    let limit = Limit::new("q", LimitKind::Running(1)).unwrap();
+    table.database.put_limit(&limit).await.unwrap();
+    for name in ["queued", "next"] {
+        let made = Arc::clone(&table.database).create(queued(name, "k"), Vec::new()).await.unwrap();
+        assert_eq!(made, Some(Created::New));
+    }
+    table.run("free", None, 1).await;
+    table.database.claim(&request("w", 0)).await.unwrap();
+    let first = table.number("SELECT count(*) FROM runs WHERE owner = 'w'").await;
+    assert_eq!(first, 1, "the queue is served first");
+    table.database.release(&run_id("queued"), 1, at(2)).await.unwrap();
+    let blocker = table.begin().await;
+    let fence = "INSERT INTO journal SELECT shard, run, frame + 1, position + count, 0, at, epoch + 1, false, '', chain
+        FROM journal WHERE run = 'free'";
+    blocker.batch_execute(fence).await.unwrap();
+    let claim = request("w", 5);
+    tokio::select! {
+        _ = table.database.claim(&claim) => panic!("the fence of `free` cannot be written"),
+        () = table.until_blocked(1) => {}
+    }
+    blocker.batch_execute("ROLLBACK").await.unwrap();
+    while table.number("SELECT count(*) FROM runs WHERE owner = 'w'").await < 2 {
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    assert_eq!(names(&table.database.claim(&request("v", 5)).await.unwrap()), [""; 0], "another has no slot");
+    let found = async {
+        let mut found = Vec::new();
+        while found.len() < 2 {
+            found.extend(table.database.claim(&request("w", 5)).await.unwrap());
+        }
+        found
+    };
+    let found = tokio::time::timeout(PATIENT, found).await.expect("a run is held and never found");
+    let mut found = names(&found);
+    found.sort_unstable();
+    assert_eq!(found, ["free", "queued"]);
 }
 
 #[tokio::test]

@@ -151,6 +151,8 @@ fn request(name: &str, now: i64) -> ClaimRequest {
         codes: vec![code("flow")],
         only: None,
         adopt: Vec::new(),
+        serves: Default::default(),
+        others_first: false,
     }
 }
 

@@ -11,7 +11,7 @@ use aether_core::store::{Created, Limit, LimitKind, NewRun};
 
 use super::*;
 
-fn queued(name: &str, key: &str) -> NewRun {
+pub(super) fn queued(name: &str, key: &str) -> NewRun {
     let place = QueuePlace { queue: "q".into(), key: key.into(), priority: 0 };
     NewRun {
         id: run_id(name),

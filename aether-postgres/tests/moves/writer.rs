@@ -210,6 +210,8 @@ impl Writer {
                 codes: vec![code()],
                 only: None,
                 adopt: Vec::new(),
+                serves: Default::default(),
+                others_first: false,
             };
             let leases = self.store.claim(request).await.unwrap();
             if leases.is_empty() {

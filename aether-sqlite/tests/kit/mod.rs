@@ -81,5 +81,7 @@ pub(crate) fn claim(worker: &str, now: u64) -> ClaimRequest {
         codes: vec![CodeId::default()],
         only: None,
         adopt: Vec::new(),
+        serves: Default::default(),
+        others_first: false,
     }
 }

@@ -235,6 +235,7 @@ pub async fn registered_workers_are_listed(store: &Arc<dyn Store>) {
         renewals,
         lease: Some(LEASE),
         codes: codes(of),
+        serves: Default::default(),
         runs,
         is_dead: false,
     };

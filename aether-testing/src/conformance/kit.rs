@@ -148,6 +148,8 @@ pub(super) fn claim(name: &str, now: u64) -> ClaimRequest {
         codes: vec![code("flow")],
         only: None,
         adopt: Vec::new(),
+        serves: Default::default(),
+        others_first: false,
     }
 }
 

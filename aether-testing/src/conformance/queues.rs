@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use aether_core::contract::Status;
 use aether_core::id::RunId;
-use aether_core::queue::{QueuePlace, StartTerms};
+use aether_core::queue::{LimitPattern, QueuePlace, Serves, StartTerms};
 use aether_core::store::{
     ClaimRequest, Created, DueStarts, KeyedStart, Lease, Limit, LimitKind, Message, NewRun, RunFilter, Store,
     StoreError,
@@ -303,6 +303,102 @@ pub async fn queues_and_others_share_a_claim(store: &Arc<dyn Store>) {
     let free = both.iter().filter(|lease| lease.run.id.as_str().starts_with("free")).count();
     assert_eq!((both.len(), free), (6, 3));
     assert_eq!(take(store, 2, 10).await.len(), 10);
+}
+
+/// Who claims one run at a time gets one of a queue and one of the others in turns, as its requests say.
+pub async fn single_places_go_to_queues_and_others(store: &Arc<dyn Store>) {
+    for no in 0..3 {
+        create(store, queued(&format!("queued{no}"), "k", 0)).await;
+        create(store, NewRun { owner: None, ..new_run(&format!("free{no}")) }).await;
+    }
+    let one = async |others_first| {
+        let leases = store.claim(ClaimRequest { limit: 1, others_first, ..claim("first", 1) }).await.unwrap();
+        names(&leases).concat()
+    };
+    assert!(one(true).await.starts_with("free"));
+    assert!(one(false).await.starts_with("queued"));
+    assert!(one(true).await.starts_with("free"));
+    assert!(one(true).await.starts_with("free"));
+    // Where one kind has nothing, the other gets its place.
+    assert!(one(true).await.starts_with("queued"));
+    assert!(one(false).await.starts_with("queued"));
+    assert_eq!(one(false).await, "");
+}
+
+fn serves(patterns: &[&str], others: bool) -> Serves {
+    let patterns = patterns.iter().map(|pattern| LimitPattern::new(*pattern).unwrap());
+    Serves { queues: Some(patterns.collect()), others }
+}
+
+/// A worker gets only runs that it serves: of the queues and keys that its patterns name, and outside of queues if it says
+/// so. Others hold up none of them, however many there are.
+pub async fn a_worker_gets_what_it_serves(store: &Arc<dyn Store>) {
+    for no in 0..120 {
+        create(store, queued(&format!("crowd{no}"), &format!("crowd{no}"), 0)).await;
+    }
+    for (name, key) in [("plain", ""), ("ann", "acme/ann"), ("bob", "acme/bob"), ("bolt", "bolt/ann")] {
+        create(store, queued(name, key, 1)).await;
+    }
+    let mut lapses = queued("lapses", "late", 1);
+    lapses.terms.expires_at = Some(at(2));
+    create(store, lapses).await;
+    create(store, NewRun { owner: None, ..new_run("free") }).await;
+    let got = async |serves: Serves| {
+        let leases = store.claim(ClaimRequest { serves, ..claim("first", 3) }).await.unwrap();
+        let mut got = names(&leases).iter().map(ToString::to_string).collect::<Vec<_>>();
+        got.sort();
+        got
+    };
+    assert_eq!(got(serves(&[], false)).await, Vec::<String>::new());
+    assert_eq!(got(serves(&["other"], false)).await, Vec::<String>::new());
+    assert_eq!(got(serves(&["q/acme/bob", "other/*"], false)).await, ["bob"]);
+    assert_eq!(got(serves(&["q/*/ann"], false)).await, ["ann", "bolt"]);
+    assert_eq!(got(serves(&["q/late"], false)).await, ["lapses"]);
+    assert_eq!(got(serves(&[], true)).await, ["free"]);
+    assert_eq!(got(serves(&["q/*"], true)).await.len(), 10);
+    // By name, too.
+    let plain = vec![run_id("plain")];
+    let adopt = ClaimRequest { serves: serves(&["q/*"], true), adopt: plain.clone(), ..claim("first", 4) };
+    assert!(store.claim(adopt.clone()).await.unwrap().is_empty());
+    let only = ClaimRequest { only: Some(run_id("plain")), adopt: Vec::new(), ..adopt.clone() };
+    assert!(store.claim(only.clone()).await.unwrap().is_empty());
+    // What a silent worker holds.
+    store.register(&worker("mute"), Duration::from_secs(10), vec![code("flow")]).await.unwrap();
+    let all = ClaimRequest { worker: worker("mute"), serves: Serves::ALL, ..only };
+    assert_eq!(names(&store.claim(all).await.unwrap()), ["plain"]);
+    let held = new_run("held");
+    create(store, NewRun { owner: Some(worker("mute")), ..held }).await;
+    let takeover = |serves| ClaimRequest { serves, limit: 10, ..takeover("second", 5, "mute", 0) };
+    let taken = store.claim(takeover(serves(&["q/*"], false))).await.unwrap();
+    assert!(taken.iter().all(|lease| lease.taken_from.is_none()), "{:?}", names(&taken));
+    let named = ClaimRequest { adopt: plain, ..takeover(serves(&["other"], true)) };
+    assert!(store.claim(named).await.unwrap().is_empty());
+    assert_eq!(names(&store.claim(takeover(serves(&[], true))).await.unwrap()), ["held"]);
+    let rest = store.claim(takeover(serves(&["q"], false))).await.unwrap();
+    assert!(rest.iter().any(|lease| lease.taken_from.is_some() && lease.run.id == run_id("plain")));
+}
+
+/// What a worker serves is listed, also for those who ask why a run waits.
+pub async fn what_workers_serve_is_listed(store: &Arc<dyn Store>) {
+    let lease = Duration::from_secs(10);
+    for (name, of) in [("all", vec![code("flow")]), ("some", vec![code("flow")]), ("client", vec![])] {
+        store.register(&worker(name), lease, of).await.unwrap();
+    }
+    let some = serves(&["q/*", "mail"], false);
+    store.serve(&worker("some"), some.clone()).await.unwrap();
+    let known = store.known_workers().await.unwrap();
+    let of = |name: &str| known.iter().find(|known| known.id == worker(name)).unwrap().serves.clone();
+    assert_eq!((of("all"), of("some")), (Serves::ALL, some.clone()));
+    let elsewhere = async |me: &str| {
+        let serving = store.serving_elsewhere(&worker(me)).await.unwrap();
+        let able = serving.into_iter().filter(|worker| worker.codes == [code("flow")]);
+        able.map(|worker| worker.serves).collect::<Vec<_>>()
+    };
+    assert_eq!(elsewhere("all").await, [some.clone()]);
+    assert_eq!(elsewhere("some").await, [Serves::ALL]);
+    assert_eq!(elsewhere("client").await.len(), 2);
+    store.retire(&worker("all")).await.unwrap();
+    assert_eq!(elsewhere("client").await, [some]);
 }
 
 /// Runs are listed by queue and key.

@@ -74,6 +74,7 @@ macro_rules! store_suite {
                 running_is_limited_by_pattern, limits_change_at_run_time, starts_are_limited_in_time,
                 open_runs_are_limited_at_their_start, a_silent_worker_keeps_its_slots, what_lapses_needs_no_slot,
                 a_run_can_begin_later, queues_go_by_code, queues_and_others_share_a_claim, runs_are_listed_by_queue,
+                single_places_go_to_queues_and_others, a_worker_gets_what_it_serves, what_workers_serve_is_listed,
                 keyed_starts_are_swapped, a_purged_run_leaves_its_queue;
         }
     };

@@ -6,6 +6,7 @@ mod assertions;
 mod attribute;
 mod guide;
 mod people;
+mod queues;
 mod stubs;
 
 use aether::prelude::*;

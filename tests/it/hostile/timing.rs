@@ -108,6 +108,8 @@ async fn lose(store: &Arc<dyn Store>, run: &RunId, message: Message) {
         codes: Vec::new(),
         only: None,
         adopt: vec![run.clone()],
+        serves: Default::default(),
+        others_first: false,
     };
     let lease = store.claim(request).await.unwrap().pop().unwrap();
     store.send(run, message).await.unwrap();

@@ -127,6 +127,8 @@ async fn s014_a_stale_owners_append_is_rejected() {
             codes: Vec::new(),
             only: None,
             adopt: vec![run_id("held")],
+            serves: Default::default(),
+            others_first: false,
         };
         let leases = place.again().claim(request).await.unwrap();
         assert_eq!(leases[0].run.epoch, 2);

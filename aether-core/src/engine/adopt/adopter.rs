@@ -156,6 +156,7 @@ async fn treat(
 ) -> Result<(), StoreError> {
     let ours = page.into_iter().filter(|record| {
         !inner.active().contains_key(&record.id)
+            && inner.serves.takes(record.terms.queue.as_ref())
             && (record.parked || !is_left_to_others(inner, record, elsewhere))
     });
     let tried: Vec<_> = iter(ours)
@@ -247,6 +248,8 @@ async fn claim(inner: &Arc<Inner>, runs: Vec<RunId>) -> Result<Vec<Lease>, Store
         codes: Vec::new(),
         only: None,
         adopt: runs,
+        serves: inner.serves.clone(),
+        others_first: false,
     };
     shared.store.claim(request).await
 }

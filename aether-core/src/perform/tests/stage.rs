@@ -319,6 +319,8 @@ impl Stage {
             codes: vec![CodeId::default()],
             only: Some(run_id()),
             adopt: Vec::new(),
+            serves: Default::default(),
+            others_first: false,
         };
         let lease = now(self.store.claim(claim)).unwrap().remove(0);
         let events = self.events_from(0);

@@ -7,14 +7,10 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 
 use crate::store::memory::{Content, Run};
+use crate::store::queueing::places_of_queues;
 use crate::store::records::{ClaimRequest, Lease};
 use crate::store::workers::{KnownWorker, LostRun, WorkerRecord};
 use crate::vocabulary::id::{RunId, WorkerId};
-
-/// How many of a claim's places are for runs of queues: what others leave, and half at least.
-fn half_at_least(limit: usize, others: usize) -> usize {
-    limit.saturating_sub(others).max(limit.div_ceil(2))
-}
 
 impl Run {
     /// Whether only its queue can give it its next turn. A run of a silent worker has one.
@@ -27,8 +23,9 @@ impl Content {
     pub(super) fn claim(&mut self, request: &ClaimRequest) -> Vec<Lease> {
         let silent = self.workers.still_silent(&request.silent);
         if !request.adopt.is_empty() {
-            let free =
-                request.adopt.iter().filter(|id| self.runs.get(*id).is_some_and(|run| run.is_free(&silent)));
+            let is_free =
+                |run: &Run| run.is_free(&silent) && request.serves.takes(run.record.terms.queue.as_ref());
+            let free = request.adopt.iter().filter(|id| self.runs.get(*id).is_some_and(is_free));
             let free: BTreeSet<_> = free.cloned().collect();
             return free.iter().filter_map(|id| self.lease_chosen(id, request)).collect();
         }
@@ -39,6 +36,7 @@ impl Content {
             .filter_map(|id| self.runs.get(id))
             .filter(|run| run.is_free(&silent))
             .filter(is_own)
+            .filter(|run| request.serves.takes(run.record.terms.queue.as_ref()))
             .filter(|run| request.only.is_some() || !run.waits_for_a_turn())
             .filter(|run| match &request.only {
                 Some(only) => run.record.id == *only,
@@ -50,7 +48,7 @@ impl Content {
         if request.only.is_some() {
             return found.iter().filter_map(|(_, id)| self.lease_chosen(id, request)).collect();
         }
-        let room = half_at_least(request.limit, found.len());
+        let room = places_of_queues(request.limit, found.len(), request.others_first);
         let queued = self.take_queued(request, room);
         found.truncate(request.limit.saturating_sub(queued.len()));
         let due = found.iter().filter_map(|(_, id)| self.lease(id, request, true)).collect::<Vec<_>>();

@@ -14,7 +14,7 @@ use crate::store::queueing::{Lane, Picker, QueueCounts, QueueTable};
 use crate::store::queues::{Limit, LimitKind, QueuePosition};
 use crate::store::records::{ClaimRequest, NewRun};
 use crate::vocabulary::id::{CodeId, RunId};
-use crate::vocabulary::queue::{QueuePlace, QueueScope};
+use crate::vocabulary::queue::{QueuePlace, QueueScope, Serves};
 
 /// Queues as one claim sees them.
 pub(super) struct Claiming<'c> {
@@ -33,7 +33,7 @@ impl Content {
                 let place = run.record.terms.queue.as_ref();
                 !run.record.status.is_terminal() && place.is_some_and(|place| scope.holds(place))
             });
-            let open = open.count() as u64;
+            let open = open.take(n as usize).count() as u64;
             (open >= u64::from(n)).then(|| (limit.clone(), open))
         })
     }
@@ -60,7 +60,7 @@ impl Content {
     /// Takes those of a claim that wait in queues; says which of them have a slot.
     pub(super) fn take_queued(&mut self, request: &ClaimRequest, most: usize) -> Vec<(RunId, bool)> {
         let limits = self.queues.limits();
-        let mut picker = Picker::new(&limits, request.now);
+        let mut picker = Picker::new(&limits, request.now).serving(&request.serves);
         let Ok(taken) = picker.take(&mut Claiming { content: self, codes: &request.codes }, most);
         taken.into_iter().map(|taken| (taken.run, taken.slot)).collect()
     }
@@ -137,11 +137,12 @@ impl QueueTable for Claiming<'_> {
         Ok(())
     }
 
-    fn lapsed(&mut self, now: Timestamp, most: usize) -> Result<Vec<RunId>, Infallible> {
+    fn lapsed(&mut self, now: Timestamp, most: usize, serves: &Serves) -> Result<Vec<RunId>, Infallible> {
         let runs = self.content.queues.open.values().filter_map(|id| self.content.runs.get(id));
         let lapsed = runs.filter_map(|run| {
             let record = &run.record;
             let is_free = record.owner.is_none() && !record.parked && self.codes.contains(&record.code);
+            let is_free = is_free && serves.takes(record.terms.queue.as_ref());
             let at = run.lapses_at.filter(|at| is_free && *at <= now)?;
             Some((at, record.place, record.id.clone()))
         });

@@ -6,8 +6,9 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::sched::HashMap;
-use crate::store::workers::{KnownWorker, LostRun, SilentWorker, WorkerRecord};
+use crate::store::workers::{KnownWorker, LostRun, Serving, SilentWorker, WorkerRecord};
 use crate::vocabulary::id::{CodeId, WorkerId};
+use crate::vocabulary::queue::Serves;
 
 /// The workers that have registered or renewed.
 #[derive(Debug, Default)]
@@ -19,6 +20,7 @@ struct Worker {
     lease: Duration,
     /// What it can advance.
     codes: Vec<CodeId>,
+    serves: Serves,
     /// Runs that were taken from it and that it has not noticed.
     lost: BTreeSet<LostRun>,
 }
@@ -38,6 +40,21 @@ impl Workers {
         let others = self.0.iter().filter(|(id, _)| *id != me);
         let codes: BTreeSet<_> = others.flat_map(|(_, worker)| &worker.codes).collect();
         codes.into_iter().cloned().collect()
+    }
+
+    /// Keeps which runs a registered worker takes.
+    pub(super) fn serve(&mut self, worker: &WorkerId, serves: Serves) {
+        if let Some(worker) = self.0.get_mut(worker) {
+            worker.serves = serves;
+        }
+    }
+
+    /// What each of the others can advance and takes.
+    pub(super) fn serving_elsewhere(&self, me: &WorkerId) -> Vec<Serving> {
+        let others = self.0.iter().filter(|(id, _)| *id != me);
+        let serving =
+            others.map(|(_, worker)| Serving { codes: worker.codes.clone(), serves: worker.serves.clone() });
+        serving.collect()
     }
 
     pub(super) fn renew(&mut self, worker: &WorkerId, lease: Duration, noticed: &[LostRun]) -> Vec<LostRun> {
@@ -73,6 +90,7 @@ impl Workers {
             renewals: worker.renewals,
             lease: Some(worker.lease),
             codes: worker.codes.clone(),
+            serves: worker.serves.clone(),
             runs: runs(id),
             is_dead: false,
         });

@@ -151,6 +151,8 @@ impl Place {
             codes: vec![Default::default()],
             only: None,
             adopt: Vec::new(),
+            serves: Default::default(),
+            others_first: false,
         };
         assert_eq!(self.store.claim(request).await.unwrap().len(), 2);
     }

@@ -11,14 +11,14 @@ use aether_core::id::{CodeId, CommandId, Epoch, IdempotencyKey, Position, RunId,
 use aether_core::journal::LargeValue;
 use aether_core::journal::StoredFrame;
 use aether_core::payload::Payload;
-use aether_core::queue::LimitPattern;
+use aether_core::queue::{LimitPattern, Serves};
 use aether_core::store::StoredEffect;
 use aether_core::store::ledger::{LedgerEntry, Reservation};
 use aether_core::store::{
     Ack, Append, AppendError, AppendReply, ClaimRequest, Created, Cursor, DefinitionRecord, DueSchedules,
     DueStarts, Durability, DurableWatermark, EndedRuns, ForeignRuns, KeyedStart, KnownWorker, Lease, Limit,
     ListedWait, LostRun, Message, NewRun, OpenWait, Purged, QueuePosition, RunFilter, RunRecord,
-    ScheduleRecord, Sent, Snapshot, Store, StoreError, Unread, WaitFilter, WorkerRecord,
+    ScheduleRecord, Sent, Serving, Snapshot, Store, StoreError, Unread, WaitFilter, WorkerRecord,
 };
 use futures_util::future::{BoxFuture, pending};
 use jiff::Timestamp;
@@ -132,6 +132,17 @@ impl Store for PacedStore {
 
     fn codes_elsewhere(&self, me: &WorkerId) -> BoxFuture<'_, Result<Vec<CodeId>, StoreError>> {
         self.read("codes of other workers", self.inner.codes_elsewhere(me))
+    }
+
+    fn serve(&self, worker: &WorkerId, serves: Serves) -> BoxFuture<'_, Result<(), StoreError>> {
+        let worker = worker.clone();
+        self.write("what a worker serves", move |inner| {
+            Box::pin(async move { inner.serve(&worker, serves).await })
+        })
+    }
+
+    fn serving_elsewhere(&self, me: &WorkerId) -> BoxFuture<'_, Result<Vec<Serving>, StoreError>> {
+        self.read("what other workers serve", self.inner.serving_elsewhere(me))
     }
 
     fn known_workers(&self) -> BoxFuture<'_, Result<Vec<KnownWorker>, StoreError>> {
