@@ -72,7 +72,7 @@ impl Plan {
             open: 40,
             between_starts: millis(if seconds.is_some() { 250 } else { 150 }),
             between_faults: millis(if seconds.is_some() { 2000 } else { 600 }),
-            calm: Duration::from_secs(60),
+            calm: Duration::from_secs(120),
         }
     }
 }
