@@ -20,6 +20,7 @@ use aether::store::read;
 use aether::store::{Ack, Append, AppendError, NewRun, Receipt, StatusChange, Store};
 use aether::view::Status;
 use aether_core::payload::Digest;
+use aether_core::store::AppendReply;
 use aether_pg_tests::Database;
 use jiff::Timestamp;
 
@@ -321,10 +322,15 @@ impl Journal {
     /// Writes these events, and keeps the run.
     pub(crate) async fn hold(&self, store: &Arc<dyn Store>, rows: Rows) -> Hand {
         let mut hand = Hand::create(store, &self.run, &self.events[0]).await;
+        let mut replies = Vec::new();
         for event in &self.events[1..] {
             let acquire = self.acquire(event).filter(|_| rows == Rows::Follow);
             let update = self.row_update(event).filter(|_| rows == Rows::Follow);
-            hand.append(std::slice::from_ref(event), acquire, update.into_iter().collect()).await;
+            let frame = Frame::encode(std::slice::from_ref(event)).unwrap();
+            replies.push(hand.send_frame(frame, acquire, update.into_iter().collect()));
+        }
+        for reply in replies {
+            reply.await.unwrap().unwrap();
         }
         hand
     }
@@ -437,6 +443,16 @@ impl Hand {
         acquire: Option<Acquire>,
         ledger: Vec<LedgerUpdate>,
     ) -> Result<Receipt, AppendError> {
+        self.send_frame(frame, acquire, ledger).await.unwrap()
+    }
+
+    /// Appends without waiting for the answer.
+    fn send_frame(
+        &mut self,
+        frame: Frame,
+        acquire: Option<Acquire>,
+        ledger: Vec<LedgerUpdate>,
+    ) -> AppendReply {
         let expected = self.next;
         self.next += Position::from(frame.count);
         let (ack, reply) = Ack::awaited(self.run.clone(), self.next, Arc::default());
@@ -460,7 +476,7 @@ impl Hand {
             renews: None,
             ack,
         });
-        reply.await.unwrap()
+        reply
     }
 
     /// Leaves the run to be claimed.
