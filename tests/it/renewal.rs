@@ -545,9 +545,16 @@ async fn a_thousand_generations_leave_no_more_than_one() {
         let engine = builder(&store, &calls).start().await.unwrap();
         let ballast = "x".repeat(1_000);
         let run = engine.start::<rn_year>((generations, ballast)).id("year").await.unwrap();
-        // Thousands of writes that reach the disk: on a busy machine they take longer than anything else here.
-        let result = tokio::time::timeout(Duration::from_secs(300), run.result()).await;
-        assert_eq!(result.expect("it takes too long").unwrap(), 0);
+        // Thousands of writes that reach the disk take any time on a busy machine, but there is always progress.
+        let (mut result, mut counted) = (std::pin::pin!(run.result()), 0);
+        let result = loop {
+            match tokio::time::timeout(Duration::from_secs(60), &mut result).await {
+                Ok(result) => break result,
+                Err(_) => assert!(calls.of("count") > counted, "no progress after {counted} generations"),
+            }
+            counted = calls.of("count");
+        };
+        assert_eq!(result.unwrap(), 0);
         assert_eq!(calls.of("count"), generations as usize);
         let since = Instant::now();
         engine.verify(run.id()).await.unwrap();

@@ -17,7 +17,7 @@ use aether::store::event::{Event, RunCreated};
 use aether::store::journal::{Frame, read_verified};
 use aether::store::ledger::{Acquire, LedgerEntry, LedgerStatus, LedgerUpdate};
 use aether::store::read;
-use aether::store::{Ack, Append, AppendError, NewRun, Receipt, StatusChange, Store};
+use aether::store::{Ack, Append, AppendError, NewRun, Receipt, RunFilter, StatusChange, Store};
 use aether::view::Status;
 use aether_core::payload::Digest;
 use aether_core::store::AppendReply;
@@ -27,7 +27,7 @@ use jiff::Timestamp;
 use crate::postgres::way::{Way, block_on};
 
 /// How long anything here may take.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A store, and where it lives.
 pub(crate) struct Place {
@@ -150,13 +150,20 @@ pub(crate) async fn resume<W: Workflow>(
     (engine, result)
 }
 
-/// Waits until what was queued so far is written: a store decides appends in the order in which it got them, and one to a
-/// run that does not exist is decided too.
+/// Waits until what was queued so far is written: a store decides the appends of a run in the order in which it got them, and
+/// those that it must refuse too: of a former epoch, or to a run that does not exist.
 pub(crate) async fn flushed(store: &Arc<dyn Store>) {
-    let mut nobody = Hand { store: store.clone(), run: run_id("nobody"), epoch: 1, next: 1 };
-    let frame = Frame { text: "[]".into(), count: 0 };
-    let refused = nobody.try_append_frame(frame, None, Vec::new()).await;
-    assert!(refused.is_err(), "an append to a run that does not exist was taken");
+    let runs = store.runs(RunFilter::default()).await.unwrap();
+    let runs = runs.into_iter().map(|record| record.id).chain([run_id("nobody")]);
+    let refused: Vec<_> = runs
+        .map(|run| {
+            let mut late = Hand { store: store.clone(), run, epoch: 0, next: 1 };
+            late.send_frame(Frame { text: "[]".into(), count: 0 }, None, Vec::new())
+        })
+        .collect();
+    for refused in refused {
+        assert!(refused.await.unwrap().is_err(), "an append that must be refused was taken");
+    }
 }
 
 /// Fails where something takes for ever.
