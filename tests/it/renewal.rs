@@ -545,7 +545,16 @@ async fn a_thousand_generations_leave_no_more_than_one() {
         let engine = builder(&store, &calls).start().await.unwrap();
         let ballast = "x".repeat(1_000);
         let run = engine.start::<rn_year>((generations, ballast)).id("year").await.unwrap();
-        assert_eq!(in_time(run.result()).await.unwrap(), 0);
+        // Thousands of writes that reach the disk take any time on a busy machine, but there is always progress.
+        let (mut result, mut counted) = (std::pin::pin!(run.result()), 0);
+        let result = loop {
+            match tokio::time::timeout(Duration::from_secs(60), &mut result).await {
+                Ok(result) => break result,
+                Err(_) => assert!(calls.of("count") > counted, "no progress after {counted} generations"),
+            }
+            counted = calls.of("count");
+        };
+        assert_eq!(result.unwrap(), 0);
         assert_eq!(calls.of("count"), generations as usize);
         let since = Instant::now();
         engine.verify(run.id()).await.unwrap();
@@ -641,18 +650,25 @@ async fn a_process_started_by_another_test_continues_as_new() {
     std::fs::write(folder.join("done"), "").unwrap();
 }
 
-/// `SIGKILL`, again and again, at whatever instant.
+/// `SIGKILL`, again and again, at whatever instant: of two processes, one may be killed while it starts, and the other one after
+/// it has come further.
 #[test]
 fn killed_processes_repeat_no_finished_generation() {
     let folder = tempfile::tempdir().unwrap();
+    let length = || std::fs::metadata(folder.path().join("lines.txt")).map_or(0, |file| file.len());
     let mut killed = 0;
     for lived in 0.. {
-        assert!(lived < 100, "no progress");
         let mut command = std::process::Command::new(std::env::current_exe().unwrap());
         command.args(["--exact", "renewal::a_process_started_by_another_test_continues_as_new"]);
         let output = std::process::Stdio::null;
+        let before = length();
         let mut child = command.env(FOLDER, folder.path()).stdout(output()).stderr(output()).spawn().unwrap();
-        std::thread::sleep(Duration::from_millis(150 + 37 * lived % 200));
+        let until = Instant::now() + Duration::from_secs(120);
+        while lived % 2 == 1 && length() == before && child.try_wait().unwrap().is_none() {
+            assert!(Instant::now() < until, "no progress");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        std::thread::sleep(Duration::from_millis(37 * lived % 200));
         killed += usize::from(child.try_wait().unwrap().is_none());
         // Fails where it has ended by itself.
         let _killed = child.kill();
@@ -671,5 +687,5 @@ fn killed_processes_repeat_no_finished_generation() {
     assert!(calls - keys.len() <= killed, "{calls} calls, {killed} processes killed");
     // A frame for each process that took over the last generation, and no former journal.
     let frames = rows(&folder.path().join("agent.db"))["journal"];
-    assert!((3..10).contains(&frames), "{frames}");
+    assert!((3..20).contains(&frames), "{frames}");
 }

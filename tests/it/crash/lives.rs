@@ -113,7 +113,7 @@ pub(crate) struct Lived {
 pub(crate) fn live(case: &Case, deaths: &[Death], keeping: Keeping) -> std::result::Result<Lived, String> {
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
     let memory = Arc::new(AgreeingStore::new(MemoryStore::new()));
-    let (address, _database) = Address::make(keeping, folder.path());
+    let (address, database) = Address::make(keeping, folder.path());
     let (stage, mut cut) = (Stage::default(), BTreeSet::new());
     let mut at = Timestamp::from_second(1_767_225_600).map_err(|error| error.to_string())?;
     for number in 0..=deaths.len() {
@@ -127,6 +127,9 @@ pub(crate) fn live(case: &Case, deaths: &[Death], keeping: Keeping) -> std::resu
         let ended = runtime.block_on(life.live());
         // A write whose acknowledgement was withheld is on its way.
         runtime.block_on(flushed(&inner));
+        if let Some(database) = &database {
+            block_on(database.until_idle());
+        }
         match ended? {
             End::Ended(result) => {
                 let (writes, effects) = (life.store.writes(), life.effects());

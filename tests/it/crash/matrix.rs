@@ -42,6 +42,9 @@ const EFFECTS: &str = "effects ";
 /// Processes at the same time.
 const LANES: usize = 4;
 
+/// As many on a server: most of them wait until a lease is over.
+const LANES_ON_SERVER: usize = 8;
+
 /// Where a process dies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Boundary {
@@ -410,8 +413,9 @@ type Cells = BTreeMap<(usize, usize), Result<String, String>>;
 /// The cells, by row and column, that are `wanted`, worked on side by side.
 fn cells(rows: &[Row], columns: Columns, keeping: Keeping, wanted: fn(usize, usize) -> bool) -> Cells {
     let (next, cells) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
+    let lanes = if let Keeping::Postgres(_) = keeping { LANES_ON_SERVER } else { LANES };
     std::thread::scope(|scope| {
-        for _ in 0..LANES {
+        for _ in 0..lanes {
             scope.spawn(|| {
                 while let Some((number, row)) = Some(next.fetch_add(1, Ordering::Relaxed))
                     .and_then(|number| Some((number, rows.get(number)?)))
@@ -497,7 +501,7 @@ fn a_process_that_dies_at_any_boundary_of_any_step_repeats_nothing() {
 }
 
 /// On Postgres every cell is what it is on a file, but for one row: transaction steps are another kind of step there. All cells
-/// are tried in the way of reaching it that is chosen, and of the others those on every fifth diagonal.
+/// are tried in the way of reaching it that is chosen, and of the others those on every eighth diagonal.
 fn is_as_on_a_file(way: Way) {
     let file =
         std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/crash/matrix.md"));
@@ -507,7 +511,7 @@ fn is_as_on_a_file(way: Way) {
     rows.retain(|row| row.about != Some(Kind::Booked.name()));
     let in_store = vec![Row::call(head(Kind::OnceInStore), Kind::OnceInStore)];
     let wanted: fn(usize, usize) -> bool =
-        if way == Way::chosen() { |_, _| true } else { |row, column| (row + column) % 5 == 0 };
+        if way == Way::chosen() { |_, _| true } else { |row, column| (row + column) % 8 == 0 };
     let mut tried = 0;
     for (rows, columns) in [(rows, BODY), (waiting_rows(), WORD), (in_store, KEY)] {
         let cells = cells(&rows, columns, Keeping::Postgres(way), wanted);

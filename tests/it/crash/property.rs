@@ -87,7 +87,9 @@ fn number(name: &str) -> Option<u64> {
 fn try_cases(cases: u64, keeping: Keeping, test: &str) -> Tally {
     let first = number("AETHER_SEED").unwrap_or(1);
     let (next, tally) = (AtomicU64::new(0), Tally::default());
-    let lanes = std::thread::available_parallelism().map_or(2, usize::from);
+    let cores = std::thread::available_parallelism().map_or(2, usize::from);
+    // On a server each death is followed by a wait until a lease is over.
+    let lanes = if let Keeping::Postgres(_) = keeping { 4 * cores } else { cores };
     std::thread::scope(|scope| {
         for _ in 0..lanes {
             scope.spawn(|| {

@@ -567,9 +567,16 @@ async fn names_that_hold_anything_are_refused_or_kept_as_they_are() {
             assert!(matches!(engine.start::<in_fine>(1).id(id).await, Err(StartError::Id(_))), "{id:?}");
             assert!(matches!(engine.find(id).await, Err(StartError::Id(_))), "{id:?}");
         }
-        for name in ["go", "", "a\0b", "'; DROP TABLE runs; --", "\u{202e}og", "%_*", "go\n"] {
+        // Postgres stores no text with this character; it refuses the message and nothing else.
+        let holds_nul = !place.store.describe().starts_with("postgres");
+        let stored = |name: &&str| holds_nul || !name.contains('\0');
+        for name in ["go", "", "a\0b", "'; DROP TABLE runs; --", "\u{202e}og", "%_*", "go\n"]
+            .into_iter()
+            .filter(stored)
+        {
             let run = engine.start::<in_listening>(name.to_owned()).await.unwrap();
-            assert_eq!(engine.signal(run.id(), "another\0", "\0", &9).await, Ok(Sent::Delivered));
+            let another = engine.signal(run.id(), "another\0", "\0", &9).await;
+            assert_eq!(another.is_ok_and(|sent| sent == Sent::Delivered), holds_nul);
             assert_eq!(engine.signal(run.id(), name, name, &3).await, Ok(Sent::Delivered));
             assert_eq!(
                 engine.signal(run.id(), name, name, &4).await.map(|sent| sent != Sent::Delivered),

@@ -17,16 +17,17 @@ use aether::store::event::{Event, RunCreated};
 use aether::store::journal::{Frame, read_verified};
 use aether::store::ledger::{Acquire, LedgerEntry, LedgerStatus, LedgerUpdate};
 use aether::store::read;
-use aether::store::{Ack, Append, AppendError, NewRun, Receipt, StatusChange, Store};
+use aether::store::{Ack, Append, AppendError, NewRun, Receipt, RunFilter, StatusChange, Store};
 use aether::view::Status;
 use aether_core::payload::Digest;
+use aether_core::store::AppendReply;
 use aether_pg_tests::Database;
 use jiff::Timestamp;
 
 use crate::postgres::way::{Way, block_on};
 
 /// How long anything here may take.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A store, and where it lives.
 pub(crate) struct Place {
@@ -149,13 +150,20 @@ pub(crate) async fn resume<W: Workflow>(
     (engine, result)
 }
 
-/// Waits until what was queued so far is written: a store decides appends in the order in which it got them, and one to a
-/// run that does not exist is decided too.
+/// Waits until what was queued so far is written: a store decides the appends of a run in the order in which it got them, and
+/// those that it must refuse too: of a former epoch, or to a run that does not exist.
 pub(crate) async fn flushed(store: &Arc<dyn Store>) {
-    let mut nobody = Hand { store: store.clone(), run: run_id("nobody"), epoch: 1, next: 1 };
-    let frame = Frame { text: "[]".into(), count: 0 };
-    let refused = nobody.try_append_frame(frame, None, Vec::new()).await;
-    assert!(refused.is_err(), "an append to a run that does not exist was taken");
+    let runs = store.runs(RunFilter::default()).await.unwrap();
+    let runs = runs.into_iter().map(|record| record.id).chain([run_id("nobody")]);
+    let refused: Vec<_> = runs
+        .map(|run| {
+            let mut late = Hand { store: store.clone(), run, epoch: 0, next: 1 };
+            late.send_frame(Frame { text: "[]".into(), count: 0 }, None, Vec::new())
+        })
+        .collect();
+    for refused in refused {
+        assert!(refused.await.unwrap().is_err(), "an append that must be refused was taken");
+    }
 }
 
 /// Fails where something takes for ever.
@@ -321,10 +329,15 @@ impl Journal {
     /// Writes these events, and keeps the run.
     pub(crate) async fn hold(&self, store: &Arc<dyn Store>, rows: Rows) -> Hand {
         let mut hand = Hand::create(store, &self.run, &self.events[0]).await;
+        let mut replies = Vec::new();
         for event in &self.events[1..] {
             let acquire = self.acquire(event).filter(|_| rows == Rows::Follow);
             let update = self.row_update(event).filter(|_| rows == Rows::Follow);
-            hand.append(std::slice::from_ref(event), acquire, update.into_iter().collect()).await;
+            let frame = Frame::encode(std::slice::from_ref(event)).unwrap();
+            replies.push(hand.send_frame(frame, acquire, update.into_iter().collect()));
+        }
+        for reply in replies {
+            reply.await.unwrap().unwrap();
         }
         hand
     }
@@ -437,6 +450,16 @@ impl Hand {
         acquire: Option<Acquire>,
         ledger: Vec<LedgerUpdate>,
     ) -> Result<Receipt, AppendError> {
+        self.send_frame(frame, acquire, ledger).await.unwrap()
+    }
+
+    /// Appends without waiting for the answer.
+    fn send_frame(
+        &mut self,
+        frame: Frame,
+        acquire: Option<Acquire>,
+        ledger: Vec<LedgerUpdate>,
+    ) -> AppendReply {
         let expected = self.next;
         self.next += Position::from(frame.count);
         let (ack, reply) = Ack::awaited(self.run.clone(), self.next, Arc::default());
@@ -460,7 +483,7 @@ impl Hand {
             renews: None,
             ack,
         });
-        reply.await.unwrap()
+        reply
     }
 
     /// Leaves the run to be claimed.

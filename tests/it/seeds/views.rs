@@ -74,7 +74,10 @@ impl ModelClient for Script {
 /// Runs [`seed_views`] to its end, answering its question as Ann.
 async fn watched(place: &Place, failures: u32) -> (Engine, RunView) {
     let script = Script::says(vec![("go", Vec::new())]);
-    let engine = builder(&place.store, &Calls::default()).model(script).start().await.unwrap();
+    // Never evicted: a run that is resumed says so in its journal.
+    let grace = Duration::from_secs(3600);
+    let builder = builder(&place.store, &Calls::default()).eviction_grace(grace);
+    let engine = builder.model(script).start().await.unwrap();
     let run = engine.start::<seed_views>(failures).id("views").await.unwrap();
     let question = in_time(async {
         loop {

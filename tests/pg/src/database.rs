@@ -85,6 +85,17 @@ impl Database<'_> {
         format!("postgres://aether@{folder}:{}/{}", self.cluster.port(), self.name)
     }
 
+    /// Waits until no connection to it has a transaction under way: what a process sent before its end has then happened, or
+    /// never will.
+    pub async fn until_idle(&self) {
+        let name = &self.name;
+        let until = format!(
+            "DO $$ BEGIN WHILE EXISTS (SELECT FROM pg_stat_activity WHERE datname = '{name}' AND state <> 'idle') LOOP
+                PERFORM pg_sleep(0.005); PERFORM pg_stat_clear_snapshot(); END LOOP; END $$"
+        );
+        self.cluster.sql(&[until]).await;
+    }
+
     /// The cluster that it is in.
     pub fn cluster(&self) -> &Cluster {
         self.cluster
