@@ -41,20 +41,20 @@ pub(super) struct Reach {
 }
 
 impl Reach {
-    /// What the seed says; `AETHER_POSTGRES` outweighs it.
+    /// What the seed says; an `AETHER_STORE` on Postgres outweighs it.
     fn drawn(seed: u64) -> Self {
         let mut rng = Rng::with_seed(seed.rotate_left(32));
         let (writers, way) = (rng.usize(1..=3), rng.usize(..4));
         let drawn = [Way::Plain, Way::Plain, Way::Portable, Way::Pooler][way];
-        let way = if std::env::var_os("AETHER_POSTGRES").is_some() { Way::chosen() } else { drawn };
+        let is_chosen = std::env::var("AETHER_STORE").is_ok_and(|name| name.starts_with("postgres"));
+        let way = if is_chosen { Way::chosen() } else { drawn };
         Self { way, writers }
     }
 
     /// Reads an address of [`Server`]; `None` for another one.
     pub(super) fn read(address: &str) -> Option<(Self, &str)> {
         let [way, writers, url] = address.split('|').collect::<Vec<_>>().try_into().ok()?;
-        let way =
-            [Way::Plain, Way::Portable, Way::Pooler].into_iter().find(|known| format!("{known:?}") == way);
+        let way = Way::ALL.into_iter().find(|known| format!("{known:?}") == way);
         Some((Self { way: way?, writers: writers.parse().ok()? }, url))
     }
 
