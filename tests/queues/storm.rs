@@ -150,6 +150,10 @@ impl Storm {
         while Instant::now() < until {
             sleep(ms(rng.u64(150..500))).await;
             let (pattern, kind, most) = rng.choice(LIMITS).unwrap();
+            // They are judged only while they have been the same for long.
+            if *kind == "starts" && rng.u32(0..4) > 0 {
+                continue;
+            }
             let n = match rng.u32(0..10) {
                 0 => None,
                 1 if matches!(*kind, "running" | "starts") => Some(0),
