@@ -155,8 +155,9 @@ pub(crate) fn turns(lines: &[Line], changes: &[Change]) -> Found {
     found
 }
 
-/// How long before its transaction a claim may have read the clock: its worker may have been paused in between.
-const LATE_CLAIM: i64 = 2_500_000;
+/// How long before its transaction a claim may have read the clock: its worker may have been paused in between, and so may
+/// one after the other that holds the lock of the file.
+const LATE_CLAIM: i64 = 6_000_000;
 
 /// First turns within any span of a limit of starts, by the clocks of the workers that claimed them. Where the limit was
 /// changed soon after, a late claim may have been under the other one.

@@ -111,7 +111,7 @@ pub(crate) async fn watch(mut eyes: Eyes, changes: &AtomicU64, is_over: &AtomicB
     while !is_over.load(Ordering::SeqCst) {
         let before = changes.load(Ordering::SeqCst);
         let snapshot = eyes.look().await;
-        let is_stable = before % 2 == 0 && changes.load(Ordering::SeqCst) == before;
+        let is_stable = before.is_multiple_of(2) && changes.load(Ordering::SeqCst) == before;
         seen.snapshots += 1;
         if is_stable
             && let Some((at, earlier)) = &last

@@ -47,7 +47,7 @@ async fn storm_work(cx: &mut StepCx, place: String, ms: u64) -> Result<()> {
     log.note("begin", cx.run_id().as_str(), &place);
     let mut body = InBody { log: &log, run: cx.run_id().to_string(), place: &place, what: "drop" };
     let time = Duration::from_millis(ms);
-    if ms % 8 == 0 {
+    if ms.is_multiple_of(8) {
         std::thread::sleep(time)
     } else {
         tokio::time::sleep(time).await

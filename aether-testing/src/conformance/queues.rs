@@ -394,7 +394,7 @@ pub async fn what_workers_serve_is_listed(store: &Arc<dyn Store>) {
         let able = serving.into_iter().filter(|worker| worker.codes == [code("flow")]);
         able.map(|worker| worker.serves).collect::<Vec<_>>()
     };
-    assert_eq!(elsewhere("all").await, [some.clone()]);
+    assert_eq!(elsewhere("all").await, std::slice::from_ref(&some));
     assert_eq!(elsewhere("some").await, [Serves::ALL]);
     assert_eq!(elsewhere("client").await.len(), 2);
     store.retire(&worker("all")).await.unwrap();
