@@ -8,8 +8,8 @@
 //! it says, with longer faults.
 //!
 //! `AETHER_CHAOS_SEED` draws the same faults again, the same length of a lease, and on Postgres the same number of writers
-//! and the same way to it: directly, through PgBouncer, or portable and serializable. `AETHER_POSTGRES=plain` (or `pooler`,
-//! `portable`) chooses the way. What the processes do between the faults is not drawn, so a seed does not repeat a run: with
+//! and the same way to it: directly, through PgBouncer, or portable and serializable. `AETHER_STORE=postgres` (or
+//! `postgres-pgbouncer`, `postgres-portable`) chooses the way. What the processes do between the faults is not drawn, so a seed does not repeat a run: with
 //! `AETHER_CHAOS_KEEP=<folder>`, what a violation is to be found in is kept there.
 //!
 //! What holds, and is judged:
