@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use aether::store::RunRecord;
+use aether::queue::QueuePlace;
 
 use crate::LEASE;
 use crate::limits::scope;
@@ -159,9 +159,19 @@ pub(crate) fn turns(lines: &[Line], changes: &[Change]) -> Found {
 /// one after the other that holds the lock of the file.
 const LATE_CLAIM: i64 = 6_000_000;
 
-/// First turns within any span of a limit of starts, by the clocks of the workers that claimed them. Where the limit was
+/// The first turn of a run.
+pub(crate) struct Start {
+    pub(crate) place: QueuePlace,
+    /// By the clock of the worker, as it was before the claim.
+    pub(crate) at: i64,
+    /// How much later the run wrote something: its claim was late by that at most.
+    pub(crate) late: i64,
+}
+
+/// First turns within any span of a limit of starts, by the clocks of the workers that claimed them. Starts are counted as
+/// of the look at the clock before the claim: a span is shorter by as much as claims were late then. Where the limit was
 /// changed soon after, a late claim may have been under the other one.
-pub(crate) fn starts(records: &[RunRecord], changes: &[Change]) -> Vec<String> {
+pub(crate) fn starts(starts: &[Start], changes: &[Change]) -> Vec<String> {
     let mut violations = Vec::new();
     for (no, change) in changes.iter().enumerate() {
         let Some(n) = change.n.filter(|n| change.kind == "starts" && *n > 0) else { continue };
@@ -169,14 +179,13 @@ pub(crate) fn starts(records: &[RunRecord], changes: &[Change]) -> Vec<String> {
         let until = changes[no + 1..].iter().find(is_next).map_or(i64::MAX, |next| next.day.1);
         let until = until.saturating_sub(LATE_CLAIM);
         let mut times: BTreeMap<String, Vec<i64>> = BTreeMap::new();
-        for record in records {
-            let (Some(place), Some(at)) = (&record.terms.queue, record.queue.started_at) else { continue };
+        for Start { place, at, .. } in starts {
             let place = if place.key.is_empty() {
                 place.queue.clone()
             } else {
                 format!("{}/{}", place.queue, place.key)
             };
-            let at = at.as_microsecond();
+            let at = *at;
             if let Some(scope) = scope(&change.pattern, &place).filter(|_| at >= change.day.0 && at < until) {
                 times.entry(scope).or_default().push(at);
             }
@@ -185,7 +194,10 @@ pub(crate) fn starts(records: &[RunRecord], changes: &[Change]) -> Vec<String> {
             times.sort_unstable();
             let per = i64::try_from(change.per.as_micros()).unwrap();
             for span in times.windows(usize::try_from(n).unwrap() + 1) {
-                if span[span.len() - 1] - span[0] < per {
+                let (first, last) = (span[0], span[span.len() - 1]);
+                let near = starts.iter().filter(|start| (first - LATE_CLAIM..=last).contains(&start.at));
+                let late = near.map(|start| start.late).max().unwrap_or(0);
+                if last - first + late < per {
                     violations.push(format!("{span:?} in {scope}, over {n} starts in {:?}", change.per));
                 }
             }
