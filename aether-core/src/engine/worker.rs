@@ -111,6 +111,7 @@ pub(super) async fn claim(inner: &Arc<Inner>, only: Option<RunId>) -> Result<usi
         return Ok(0);
     }
     let Some(admission) = inner.admit().await else { return Ok(0) };
+    let others_first = inner.others_first.load(Ordering::Relaxed);
     let request = ClaimRequest {
         worker: shared.worker.clone(),
         now: shared.environment.now(),
@@ -120,7 +121,7 @@ pub(super) async fn claim(inner: &Arc<Inner>, only: Option<RunId>) -> Result<usi
         only: only.clone(),
         adopt: Vec::new(),
         serves: inner.serves.clone(),
-        others_first: inner.others_first.load(Ordering::Relaxed),
+        others_first,
     };
     let leases = shared.store.claim(request).await;
     let answered = shared.environment.monotonic();
@@ -130,7 +131,7 @@ pub(super) async fn claim(inner: &Arc<Inner>, only: Option<RunId>) -> Result<usi
     let leases = leases?;
     let claimed = leases.len();
     if claimed > 0 {
-        inner.others_first.fetch_xor(true, Ordering::Relaxed);
+        inner.others_first.store(!others_first, Ordering::Relaxed);
     }
     let loading = launch_claimed(inner, leases, admission);
     if let Some(run) = only {
