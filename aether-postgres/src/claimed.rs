@@ -146,8 +146,9 @@ impl Claims {
         wanted.collect()
     }
 
-    /// `tokens` were looked for, and what was found is in the caller's hands. A claim is one transaction, so that one which was found needs no further look, nor does one
-    /// that was lost for longer than `late`: then its statement cannot be under way any more.
+    /// `tokens` were looked for, and what was found is in the caller's hands. A claim is one transaction, so that one which
+    /// was found needs no further look, nor does one that was lost for longer than `late`: then its statement cannot be
+    /// under way any more.
     pub(crate) fn looked_for(&self, tokens: &[String], found: &[String], late: Duration) {
         self.open().retain(|claim| {
             let is_late = claim.lost.is_some_and(|lost| lost.elapsed() > late);

@@ -62,7 +62,8 @@ c AS MATERIALIZED (SELECT d.shard, d.run, d.wake_at, NULL::text AS owner, NULL::
         ORDER BY q.wake_at LIMIT $6::int8) d
     ORDER BY d.wake_at LIMIT $6)";
 
-/// Runs of silent workers: $5 codes, $6 now, $7 limit, $8 whether runs outside of queues, $9 patterns of queues. One without a row in `due` is due.
+/// Runs of silent workers: $5 codes, $6 now, $7 limit, $8 whether runs outside of queues, $9 patterns of queues. One without
+/// a row in `due` is due.
 const TAKEN_OVER: &str = "
 c AS MATERIALIZED (SELECT o.shard, o.id AS run, coalesce(q.wake_at, o.created_at) AS wake_at, o.owner, NULL::int8 AS began
     FROM quiet JOIN runs o ON o.owner = quiet.id LEFT JOIN due q ON q.shard = o.shard AND q.run = o.id

@@ -103,9 +103,9 @@ impl Drop for Pooled<'_> {
     }
 }
 
-/// The server's clock, in microseconds since 1970.
 /// How long a statement of a writer waits for a lock, unless the options say less.
 const WRITERS_LOCK_TIMEOUT: Duration = Duration::from_secs(1);
+/// The server's clock, in microseconds since 1970.
 const CLOCK: &str = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::int8";
 /// A round trip of more microseconds is not used to follow the server's clock.
 const QUICK: i64 = 100_000;
@@ -217,16 +217,18 @@ impl Database {
 
     /// Opens a connection of its own.
     pub(crate) async fn connect(&self) -> Result<Connection, OpError> {
-        let client = self.connect_bare().await?;
-        Connection::new(client, &self.options, self.pooler.load(Ordering::Relaxed)).await
+        self.connect_as(&self.options).await
     }
 
     /// Opens a connection for a writer. A statement of it has the appends of many runs: it does not wait long for one lock.
     pub(crate) async fn connect_writer(&self) -> Result<Connection, OpError> {
         let lock_timeout = self.options.lock_timeout.min(WRITERS_LOCK_TIMEOUT);
-        let options = self.options.clone().lock_timeout(lock_timeout);
+        self.connect_as(&self.options.clone().lock_timeout(lock_timeout)).await
+    }
+
+    async fn connect_as(&self, options: &PostgresOptions) -> Result<Connection, OpError> {
         let client = self.connect_bare().await?;
-        Connection::new(client, &options, self.pooler.load(Ordering::Relaxed)).await
+        Connection::new(client, options, self.has_pooler()).await
     }
 
     /// Opens a connection with the settings that role and database have.
