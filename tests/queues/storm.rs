@@ -28,6 +28,10 @@ const WORKERS: usize = 3;
 const STARTERS: u64 = 5;
 /// Runs that are open at once, at most.
 const OPEN: u64 = 120;
+/// Runs that a storm starts, at least.
+const ENOUGH: usize = 150;
+/// What a machine without time for the storm gets in addition, at most.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Limits that come and go: pattern, kind, and the most.
 const LIMITS: &[(&str, &str, u32)] = &[
@@ -57,6 +61,7 @@ pub(crate) struct Storm {
     is_over: AtomicBool,
     began: Mutex<Vec<(RunId, Job)>>,
     seed: u64,
+    /// How often workers were killed, paused and shut down.
     faults: Mutex<[u64; 3]>,
 }
 
@@ -102,10 +107,17 @@ impl Storm {
         storm.client.clone().shutdown().await.unwrap();
     }
 
+    /// Until it is time and, on a slow machine, until enough has happened.
+    fn goes_on(&self, until: Instant) -> bool {
+        let is_enough =
+            || self.began.lock().unwrap().len() >= ENOUGH && !self.faults.lock().unwrap().contains(&0);
+        Instant::now() < until || (Instant::now() < until + PATIENCE && !is_enough())
+    }
+
     async fn start_runs(&self, starter: u64, until: Instant) {
         let mut rng = Rng::with_seed(self.seed + 10 + starter);
         for no in 0.. {
-            if Instant::now() >= until {
+            if !self.goes_on(until) {
                 return;
             }
             if no % 16 == 0 {
@@ -147,7 +159,7 @@ impl Storm {
         for (pattern, kind, most) in LIMITS {
             self.change(pattern, kind, Some(*most), &mut rng).await;
         }
-        while Instant::now() < until {
+        while self.goes_on(until) {
             sleep(ms(rng.u64(150..500))).await;
             let (pattern, kind, most) = rng.choice(LIMITS).unwrap();
             // They are judged only while they have been the same for long.
@@ -212,9 +224,15 @@ impl Storm {
     async fn hurt_workers(self: &Arc<Self>, until: Instant) {
         let mut rng = Rng::with_seed(self.seed + 2);
         let mut resumes = Vec::new();
-        while Instant::now() < until {
+        // Every kind in each round, in any order.
+        let mut round = Vec::new();
+        while self.goes_on(until) {
             sleep(ms(rng.u64(200..900))).await;
-            let (fault, no) = (rng.usize(0..3), rng.usize(0..WORKERS));
+            if round.is_empty() {
+                round = vec![0, 1, 2];
+                rng.shuffle(&mut round);
+            }
+            let (fault, no) = (round.pop().unwrap(), rng.usize(0..WORKERS));
             self.faults.lock().unwrap()[fault] += 1;
             match fault {
                 0 => self.kill(no),
@@ -373,10 +391,8 @@ impl Storm {
         assert!(violations.is_empty(), "{} violations: {violations:#?}", found.violations.len());
         assert!(found.bodies > 100 && found.most > 2 && seen.full > 10, "the storm was a calm");
         let other_ends = ended[1] + ended[2];
-        assert!(
-            killed > 0 && paused + shut > 0 && ended[0] > 0 && other_ends > 0,
-            "something never happened"
-        );
+        let happened = [killed, paused, shut, ended[0] as u64, other_ends as u64];
+        assert!(!happened.contains(&0), "something never happened: {happened:?}");
     }
 }
 
