@@ -4,7 +4,7 @@
 //!
 //! Each round measures the bare writer and then the engine; the figures are medians of the rounds. Without `--url` a
 //! cluster of the bench's own is started with the configuration that `initdb` writes: commits wait for the disk.
-//! `--reader` measures both again while another connection holds a REPEATABLE READ snapshot. A run counts from its start
+//! `--writers N` gives the engine's store so many writers; `--reader` measures both again while another connection holds a REPEATABLE READ snapshot. A run counts from its start
 //! to its durable result.
 //!
 //! Trust ratios of one line, not steps per second of two lines: a machine is not equally fast all the time.
@@ -22,7 +22,7 @@ use aether::id::RunId;
 use aether::prelude::*;
 use aether::store::{MemoryStore, Store};
 use aether_pg_tests::Cluster;
-use aether_postgres::PostgresStore;
+use aether_postgres::{PostgresOptions, PostgresStore};
 use bare::Shape;
 use flows::Class;
 use tokio_postgres::Client;
@@ -35,6 +35,8 @@ struct Options {
     steps: u32,
     rounds: usize,
     reader: bool,
+    /// Writers of the engine's store; the bare writer is always one.
+    writers: usize,
     url: Option<String>,
 }
 
@@ -47,6 +49,7 @@ impl Options {
             steps: 10,
             rounds: 3,
             reader: false,
+            writers: 1,
             url: None,
         };
         let mut args = std::env::args().skip(1);
@@ -65,6 +68,7 @@ impl Options {
                 "--runs" => options.runs = number(&value()?)?,
                 "--steps" => options.steps = number(&value()?)?.max(1),
                 "--rounds" => options.rounds = number(&value()?)?.max(1) as usize,
+                "--writers" => options.writers = number(&value()?)? as usize,
                 "--url" => options.url = Some(value()?),
                 "--reader" => options.reader = true,
                 "--bench" => {}
@@ -133,7 +137,8 @@ impl Bench {
 
     async fn engine(&self, class: Class, inflight: u32) -> std::result::Result<Measured, String> {
         self.admin.batch_execute("DROP SCHEMA IF EXISTS aether CASCADE").await.map_err(|e| e.to_string())?;
-        let store = PostgresStore::connect(&self.url).await.map_err(|e| e.to_string())?;
+        let options = PostgresOptions::new().writers(self.options.writers);
+        let store = PostgresStore::connect_with(&self.url, options).await.map_err(|e| e.to_string())?;
         let engine = Engine::builder().store(Arc::new(store)).start().await.map_err(|e| e.to_string())?;
         let (runs, steps) = (self.options.runs(inflight), self.options.steps);
         // Connections, prepared statements and the pages of the indexes' roots.
