@@ -31,7 +31,7 @@ async fn collect(cx: &mut Cx, pages: Vec<String>) -> Result<Vec<String>> {
     // The first of several; the winner is recorded, so a replay has the same one.
     let first = cx
         .race((
-            async |cx: &mut Cx| fetch(cx, "mirror 1", 200).await,
+            async |cx: &mut Cx| fetch(cx, "mirror 1", 10_000).await,
             async |cx: &mut Cx| {
                 cx.sleep(Duration::from_millis(50)).await;
                 Ok("no answer came in time".into())

@@ -199,6 +199,9 @@ impl Claims {
 mod tests {
     use super::*;
 
+    /// Later than any test is.
+    const LATE: Duration = Duration::from_secs(3_600);
+
     #[test]
     fn a_claim_is_lost_until_its_answer_is_there_or_it_is_too_late() {
         let (claims, worker) = (Claims::default(), WorkerId::from("w".to_owned()));
@@ -208,7 +211,7 @@ mod tests {
         assert_eq!(claims.lost_of(&worker, now), [""; 0], "it is under way");
         let mut given = Given::default();
         given.part(answered);
-        given.delivered(&claims, LOOK);
+        given.delivered(&claims, LATE);
         drop(claims.begin(&worker));
         assert_eq!(claims.lost_of(&worker, now), [""; 0], "it was never sent");
         let dropped = claims.begin(&worker);
@@ -219,9 +222,9 @@ mod tests {
         assert_eq!(claims.lost_of(&worker, now), std::slice::from_ref(&token));
         assert_eq!(claims.lost_of(&worker, now), [""; 0], "looked for a moment ago");
         let tokens = [token];
-        claims.looked_for(&tokens, &[], LOOK);
+        claims.looked_for(&tokens, &[], LATE);
         assert_eq!(claims.lost_of(&worker, now + LOOK), tokens, "it may still be under way");
-        claims.looked_for(&tokens, &tokens, LOOK);
+        claims.looked_for(&tokens, &tokens, LATE);
         assert_eq!(claims.lost_of(&worker, now + LOOK * 3), [""; 0]);
     }
 
@@ -243,7 +246,7 @@ mod tests {
         assert_eq!(claims.lost_of(&worker, now + LOOK), tokens, "what was found did not arrive");
         let mut given = Given::default();
         given.looked_for(tokens.to_vec(), tokens.to_vec());
-        given.delivered(&claims, LOOK);
+        given.delivered(&claims, LATE);
         assert_eq!(claims.lost_of(&worker, now + LOOK * 3), [""; 0]);
     }
 

@@ -125,7 +125,7 @@ async fn a_caller_that_can_decide_is_answered_with_the_error_and_an_outcome_is_k
     let asked = Instant::now();
     let call = store.claim(claim("second", 1)).await;
     assert!(matches!(&call, Err(error @ StoreError::Locked { .. }) if error.is_retryable()), "{call:?}");
-    assert!(asked.elapsed() < 5000 * MS);
+    assert!(asked.elapsed() < 60_000 * MS);
     assert!(tokio::time::timeout(300 * MS, &mut outcome).await.is_err(), "it waits");
     other.execute_batch("COMMIT").unwrap();
     outcome.await.unwrap();
@@ -158,7 +158,8 @@ async fn an_append_that_was_written_although_its_commit_failed_is_durable() {
     let other = lock(&file.path);
     let (mut written, mut other_frame) =
         (queue(&store, append("a", 1, 1, frame("event"))), queue(&store, append("b", 1, 1, frame("event"))));
-    assert!(tokio::time::timeout(300 * MS, &mut written).await.is_err());
+    // Long enough for a slow machine to try them: what was never tried was written by somebody else.
+    assert!(tokio::time::timeout(3000 * MS, &mut written).await.is_err());
     assert!(other_frame.try_recv().is_err());
     // What a commit leaves whose error came after it was written; of `b` something else was written.
     let insert = "INSERT INTO aether_journal(run_no, position, count, at, epoch, events, chain)
@@ -201,7 +202,7 @@ async fn closing_on_a_full_disk_ends_and_says_what_was_not_written() {
     sleep(200 * MS).await;
     let asked = Instant::now();
     let error = store.close().await.unwrap_err();
-    assert!(asked.elapsed() < Duration::from_secs(20), "{:?}", asked.elapsed());
+    assert!(asked.elapsed() < Duration::from_secs(60), "{:?}", asked.elapsed());
     assert!(matches!(error, StoreError::Full { .. }), "{error}");
     assert!(error.to_string().contains("without writing appends: 1 (runs `a`)"), "{error}");
     assert!(matches!(lost.await.unwrap(), Err(AppendError::Store(StoreError::Full { .. }))));

@@ -15,6 +15,8 @@ use tokio::time::sleep;
 use crate::seeds::kit::in_time;
 
 const FOLDER: &str = "AETHER_DRAIN_FOLDER";
+/// Milliseconds of a call in which a slow machine comes from seeing that it has begun to asking for the drain.
+const LONG: u64 = 3_000;
 
 /// Take some milliseconds, and leave a line.
 #[step(effect = "tool", on_unknown = "ask")]
@@ -72,15 +74,15 @@ async fn a_drained_engine_finishes_calls_releases_runs_and_serves_on() {
     let folder = tempfile::tempdir().unwrap();
     let lines = Lines::of(folder.path());
     let old = builder(folder.path()).start().await.unwrap();
-    let run = old.start::<drained_calls>(300).id("first").await.unwrap();
-    begun(&lines, 1).await;
     in_time(async {
         while !old.health().await.is_ready() {
             sleep(Duration::from_millis(5)).await;
         }
     })
     .await;
-    let drained = old.drain(Duration::from_secs(10)).await.unwrap();
+    let run = old.start::<drained_calls>(LONG).id("first").await.unwrap();
+    begun(&lines, 1).await;
+    let drained = old.drain(Duration::from_secs(60)).await.unwrap();
     assert_eq!((drained.in_time, drained.cut_off), (1, 0));
     // The call was finished, and the next one was not begun.
     assert_eq!((lines.count("begin"), lines.count("end")), (1, 1));
@@ -110,22 +112,23 @@ async fn patience_ends_when_it_is_over_or_somebody_wants_it_to() {
         let folder = tempfile::tempdir().unwrap();
         let lines = Lines::of(folder.path());
         let engine = builder(folder.path()).start().await.unwrap();
-        let run = engine.start::<drained_calls>(60_000).id("slow").await.unwrap();
+        let run = engine.start::<drained_calls>(600_000).id("slow").await.unwrap();
         begun(&lines, 1).await;
         let began = Instant::now();
-        let patience = if hurry { Duration::from_secs(50) } else { Duration::from_millis(300) };
+        let patience = if hurry { Duration::from_secs(500) } else { Duration::from_secs(2) };
         let draining = {
             let engine = engine.clone();
             tokio::spawn(async move { engine.drain(patience).await })
         };
         sleep(Duration::from_millis(150)).await;
-        assert!(!draining.is_finished() && engine.is_draining());
+        assert!(!draining.is_finished() || began.elapsed() >= patience);
+        assert!(engine.is_draining());
         if hurry {
             engine.end_patience();
         }
         let drained = draining.await.unwrap().unwrap();
         assert_eq!((drained.in_time, drained.cut_off), (0, 1));
-        assert!(began.elapsed() < Duration::from_secs(10));
+        assert!(began.elapsed() < Duration::from_secs(120));
         assert_eq!(engine.store().run(run.id()).await.unwrap().unwrap().owner, None);
         engine.shutdown().await.unwrap();
     }
@@ -136,9 +139,9 @@ async fn the_drain_probe_waits_for_the_drain() {
     let folder = tempfile::tempdir().unwrap();
     let lines = Lines::of(folder.path());
     let engine = builder(folder.path()).start().await.unwrap();
-    engine.start::<drained_calls>(200).id("first").await.unwrap();
+    engine.start::<drained_calls>(LONG).id("first").await.unwrap();
     begun(&lines, 1).await;
-    let probe = engine.probe("/drain?seconds=20").await.unwrap();
+    let probe = engine.probe("/drain?seconds=60").await.unwrap();
     assert_eq!((probe.status, probe.body.as_str()), (200, r#"{"cut_off":0,"in_time":1}"#));
     assert_eq!(lines.count("end"), 1);
     assert_eq!(engine.probe("/anything").await, None);
@@ -165,7 +168,7 @@ async fn a_service_that_another_test_started() {
     let Some(folder) = std::env::var_os(FOLDER).map(PathBuf::from) else { return };
     let engine = builder(&folder).start().await.unwrap();
     Lines::of(&folder).add("up");
-    aether::signals::run_until_stopped(engine, Duration::from_secs(30)).await.unwrap();
+    aether::signals::run_until_stopped(engine, Duration::from_secs(300)).await.unwrap();
     Lines::of(&folder).add("down");
 }
 
@@ -185,7 +188,7 @@ async fn exited(mut child: Child) -> std::process::ExitStatus {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_signal_drains_a_service_and_a_second_one_cuts_it_off() {
-    for (ms, signals) in [(1_000, 1), (120_000, 2)] {
+    for (ms, signals) in [(LONG, 1), (600_000, 2)] {
         let folder = tempfile::tempdir().unwrap();
         let lines = Lines::of(folder.path());
         let child = service(folder.path());
@@ -201,7 +204,7 @@ async fn a_signal_drains_a_service_and_a_second_one_cuts_it_off() {
             kill_process(pid, Signal::INT).unwrap();
         }
         assert!(exited(child).await.success());
-        assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
+        assert!(began.elapsed() < Duration::from_secs(120), "{:?}", began.elapsed());
         assert_eq!((lines.count("down"), lines.count("begin")), (1, 1));
         assert_eq!(lines.count("end"), usize::from(signals == 1));
         let record = client.store().run(run.id()).await.unwrap().unwrap();

@@ -17,7 +17,7 @@ use aether::view::Status;
 use aether_testing::crash::{CrashPoint, CrashStore};
 
 use crate::seeds::histories::write_where_missing;
-use crate::seeds::kit::{Calls, Place, builder, in_time, run_id, stores, until_waiting};
+use crate::seeds::kit::{Calls, Place, builder, flushed, in_time, run_id, stores, until_waiting};
 
 /// Whether the rates are reachable.
 #[derive(Clone, Debug, Default)]
@@ -557,7 +557,7 @@ async fn a_process_that_dies_while_a_fork_starts_leaves_none_or_a_whole_one() {
                 () = dying.crashed() => {}
             }
             // What was queued is written, and nobody knows.
-            tokio::time::sleep(Duration::from_millis(50)).await;
+            flushed(&place.store).await;
             drop(engine);
             let store = place.again();
             let found = store.run(&run_id(&format!("f{number}"))).await.unwrap();

@@ -408,7 +408,7 @@ async fn after_a_crash_the_lines_since_the_last_recorded_event_are_written_again
         };
         let first = engine(store.clone()).await.unwrap();
         let run = first.start::<order>("pen".into()).id("r").await.unwrap();
-        let _frozen = timeout(Duration::from_millis(50), first.signal(run.id(), "paid", "a", &5)).await;
+        let _frozen = timeout(Duration::from_secs(1), first.signal(run.id(), "paid", "a", &5)).await;
         while !store.is_frozen() && lines.saying("run completed").is_empty() {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
@@ -416,7 +416,7 @@ async fn after_a_crash_the_lines_since_the_last_recorded_event_are_written_again
         let second = engine(inner.clone()).await.unwrap();
         let run = second.handle::<order>("r").await.unwrap();
         second.signal(run.id(), "paid", "a", &5).await.unwrap();
-        assert_eq!(timeout(Duration::from_secs(10), run.result()).await.unwrap().unwrap(), 9);
+        assert_eq!(timeout(Duration::from_secs(120), run.result()).await.unwrap().unwrap(), 9);
         taken_over += lines.saying("run taken over: the worker that held it does not renew its lease").len();
         let own = lines.own();
         let same = own.iter().zip(full).take_while(|(said, line)| said == line).count();

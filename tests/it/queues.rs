@@ -30,6 +30,8 @@ struct GaugeState {
     order: Mutex<Vec<String>>,
     /// Ends the bodies that are busy.
     is_enough: AtomicBool,
+    /// Whether a body waits until another one has been there at the same time.
+    meets: AtomicBool,
 }
 
 impl Gauge {
@@ -38,6 +40,9 @@ impl Gauge {
         self.0.most.fetch_max(now, Ordering::SeqCst);
         self.0.order.lock().unwrap().push(name.to_owned());
         sleep(time).await;
+        while self.0.meets.load(Ordering::SeqCst) && self.most() < 2 {
+            sleep(Duration::from_millis(1)).await;
+        }
         self.0.now.fetch_sub(1, Ordering::SeqCst);
     }
 
@@ -129,6 +134,7 @@ async fn limit(engine: &Engine, pattern: &str, kind: LimitKind) {
 async fn no_more_turns_run_at_once_than_a_limit_allows() {
     on_both(async |store| {
         let gauge = Gauge::default();
+        gauge.0.meets.store(true, Ordering::SeqCst);
         let engine = builder(&store, &gauge).start().await.unwrap();
         let other = builder(&store, &gauge).start().await.unwrap();
         limit(&engine, "tickets", LimitKind::Running(3)).await;
@@ -181,8 +187,8 @@ async fn a_tenant_with_much_delays_another_by_two_turns_at_most() {
         while gauge.order().len() < 3 {
             sleep(Duration::from_millis(2)).await;
         }
-        let before = gauge.order().len();
         let small = engine.start::<ticket>("small".into()).queue("q").key("small").await.unwrap();
+        let before = gauge.order().len();
         in_time(small.result()).await.unwrap();
         let place = gauge.order().iter().position(|name| name == "small").unwrap();
         assert!(place <= before + 2, "{:?}", gauge.order());
@@ -351,14 +357,18 @@ async fn one_run_per_key_is_open() {
 async fn a_window_holds_one_run() {
     on_both(async |store| {
         let engine = builder(&store, &Gauge::default()).start().await.unwrap();
-        let window = Duration::from_millis(400);
+        let window = Duration::from_secs(3_600);
         let first = engine.start::<last_word>("a".into()).dedup("k", window).await.unwrap();
         assert_eq!(in_time(first.result()).await.unwrap(), "a");
         let again = engine.start::<last_word>("b".into()).dedup("k", window).await.unwrap();
         assert_eq!((again.id(), in_time(again.result()).await.unwrap().as_str()), (first.id(), "a"));
-        sleep(window).await;
-        let later = engine.start::<last_word>("c".into()).dedup("k", window).await.unwrap();
-        assert_eq!(in_time(later.result()).await.unwrap(), "c");
+        // One that is over.
+        let short = Duration::from_millis(50);
+        let former = engine.start::<last_word>("c".into()).dedup("short", short).await.unwrap();
+        sleep(short).await;
+        let later = engine.start::<last_word>("d".into()).dedup("short", short).await.unwrap();
+        assert_ne!(later.id(), former.id());
+        assert_eq!(in_time(later.result()).await.unwrap(), "d");
         engine.shutdown().await.unwrap();
     })
     .await;
@@ -368,7 +378,8 @@ async fn a_window_holds_one_run() {
 async fn the_last_of_several_inputs_wins() {
     on_both(async |store| {
         let engine = builder(&store, &Gauge::default()).start().await.unwrap();
-        let (quiet, max) = (Duration::from_millis(150), Duration::from_secs(60));
+        // Longer than a slow machine takes from one start to the next.
+        let (quiet, max) = (Duration::from_secs(3), Duration::from_secs(600));
         let mut runs = Vec::new();
         for word in ["a", "b", "c"] {
             let start = engine.start::<last_word>(word.into()).queue("q").debounce("k", quiet, max);
@@ -381,7 +392,8 @@ async fn the_last_of_several_inputs_wins() {
         let record = store.run(runs[0].id()).await.unwrap().unwrap();
         assert_eq!(record.terms.inputs, 3);
         assert_eq!(record.terms.queue.unwrap().queue, "q");
-        let next = engine.start::<last_word>("d".into()).debounce("k", quiet, max).await.unwrap();
+        let soon = Duration::from_millis(20);
+        let next = engine.start::<last_word>("d".into()).debounce("k", soon, max).await.unwrap();
         assert_ne!(next.id(), runs[0].id());
         assert_eq!(in_time(next.result()).await.unwrap(), "d");
         engine.shutdown().await.unwrap();
@@ -466,7 +478,7 @@ async fn dead_letters_are_listed_and_retried_in_their_queue() {
 async fn a_run_can_be_started_for_later() {
     on_both(async |store| {
         let engine = builder(&store, &Gauge::default()).start().await.unwrap();
-        let at = jiff::Timestamp::now() + Duration::from_millis(150);
+        let at = jiff::Timestamp::now() + Duration::from_secs(3);
         let run = engine.start::<last_word>("a".into()).at(at).await.unwrap();
         assert_eq!(run.status().await.unwrap(), Status::Pending);
         assert_eq!(in_time(run.result()).await.unwrap(), "a");

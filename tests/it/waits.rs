@@ -22,12 +22,12 @@ async fn confirmed(cx: &mut Cx, amount: u32) -> Result<bool> {
 }
 
 #[workflow]
-async fn paid_in_time(cx: &mut Cx) -> Result<Option<u32>> {
+async fn paid_in_time(cx: &mut Cx, millis: u64) -> Result<Option<u32>> {
     let first = cx
         .race((
             async |cx: &mut Cx| cx.signal("paid").await.map(Some),
             async |cx: &mut Cx| {
-                cx.sleep(Duration::from_millis(30)).await;
+                cx.sleep(Duration::from_millis(millis)).await;
                 Ok(None)
             },
         ))
@@ -76,9 +76,9 @@ async fn a_question_waits_for_its_answer() {
 async fn a_wait_may_race_a_timer() {
     let dir = tempfile::tempdir().unwrap();
     let engine = eager_engine(&dir.path().join("a.db")).await;
-    let late = engine.start::<paid_in_time>(()).id("late").await.unwrap();
+    let late = engine.start::<paid_in_time>(30).id("late").await.unwrap();
     assert_eq!(late.result().await.unwrap(), None);
-    let early = engine.start::<paid_in_time>(()).id("early").await.unwrap();
+    let early = engine.start::<paid_in_time>(3_600_000).id("early").await.unwrap();
     engine.signal(early.id(), "paid", "a", &5).await.unwrap();
     assert_eq!(early.result().await.unwrap(), Some(5));
     for run in [late.id(), early.id()] {

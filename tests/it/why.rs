@@ -65,7 +65,7 @@ fn builder(folder: &Path) -> EngineBuilder {
 /// Asks until the reason is as wanted.
 async fn until(client: &Engine, run: &RunId, wanted: impl Fn(&Hold) -> bool) -> Hold {
     let mut last = None;
-    let found = tokio::time::timeout(Duration::from_secs(30), async {
+    let found = tokio::time::timeout(Duration::from_secs(120), async {
         loop {
             let hold = client.why(run).await.unwrap();
             if wanted(&hold) {
@@ -228,7 +228,7 @@ async fn a_worker_that_stops_is_silent_and_a_dead_one_is_none() {
     let hold = loop {
         kill_process(Pid::from_child(&child), Signal::STOP).unwrap();
         let silent = until(&client, &run, |hold| matches!(hold, Hold::SilentWorker { .. }));
-        if let Ok(hold) = tokio::time::timeout(LEASE * 5, silent).await {
+        if let Ok(hold) = tokio::time::timeout(LEASE * 10, silent).await {
             break hold;
         }
         // It was stopped while it had the file's lock: until it wakes, nobody renews, and nobody is compared.
@@ -236,7 +236,9 @@ async fn a_worker_that_stops_is_silent_and_a_dead_one_is_none() {
         sleep(LEASE / 8).await;
     };
     let Hold::SilentWorker { silent, takeover_in, .. } = hold else { unreachable!() };
-    assert!(silent >= LEASE / 2 && silent + takeover_in <= LEASE * 2, "{silent:?} {takeover_in:?}");
+    // Of a client that had no processor itself, it may be long over.
+    let is_right = takeover_in.is_zero() || silent + takeover_in <= LEASE * 2;
+    assert!(silent >= LEASE / 2 && is_right, "{silent:?} {takeover_in:?}");
     until(
         &client,
         &run,

@@ -15,7 +15,7 @@ use super::refusals::in_a_file;
 
 /// Waits for something that must not take long.
 pub(crate) async fn in_time<T>(future: impl Future<Output = T>) -> T {
-    tokio::time::timeout(Duration::from_secs(60), future).await.expect("it takes too long")
+    tokio::time::timeout(Duration::from_secs(180), future).await.expect("it takes too long")
 }
 
 /// Calls of bodies.
@@ -68,7 +68,7 @@ impl Bank {
 
     pub(crate) fn builder(&self) -> EngineBuilder {
         let builder = Engine::builder().postgres_with(&self.url, self.options.clone());
-        builder.provide(self.calls.clone()).lease(Duration::from_secs(2)).without::<in_a_file>()
+        builder.provide(self.calls.clone()).without::<in_a_file>()
     }
 
     pub(crate) async fn engine(&self) -> Engine {

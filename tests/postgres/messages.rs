@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use aether::error::BuildError;
 use aether::postgres::PostgresOptions;
+use aether::postgres::tokio_postgres::{self, NoTls};
 use aether::prelude::*;
 use aether::store::StoreError;
 use aether_pg_tests::{Cluster, PgBouncer, Stop};
@@ -146,8 +147,12 @@ async fn too_many_connections_are_named() {
     let cluster = Cluster::begin(Cluster::options().setting("max_connections", "6"));
     let database = cluster.database().await;
     let mut held = Vec::new();
-    for _ in 0..6 {
-        held.push(client(&database.url()).await);
+    // The session that made the database may not be gone yet.
+    while held.len() < 6 {
+        if let Ok((client, connection)) = tokio_postgres::connect(&database.url(), NoTls).await {
+            tokio::spawn(connection);
+            held.push(client);
+        }
     }
     says(&database.url(), &["too many clients", "PostgresOptions::connections", "max_connections"]).await;
 }

@@ -13,7 +13,7 @@ fn pause(millis: u64) {
 }
 
 /// Ends as it is told, after it wrote a row.
-#[step(effect = "transaction", timeout = "1500ms")]
+#[step(effect = "transaction")]
 async fn write(cx: &mut StepCx, how: String) -> Result<i64> {
     let call = Calls::count(cx)?;
     cx.postgres(|db| db.execute("INSERT INTO notes(text) VALUES($1)", &[&how]))?;
@@ -22,11 +22,6 @@ async fn write(cx: &mut StepCx, how: String) -> Result<i64> {
         "panic" => panic!("a broken body"),
         "wait" => {
             std::future::pending::<()>().await;
-            Ok(0)
-        }
-        "slow" => Ok(cx.postgres(|db| Ok(db.query_one("SELECT 1::int8 FROM pg_sleep(60)", &[])?.get(0)))?),
-        "silent" => {
-            pause(1800);
             Ok(0)
         }
         "lost" if call == 0 => {
@@ -43,8 +38,23 @@ async fn write(cx: &mut StepCx, how: String) -> Result<i64> {
     }
 }
 
+/// Takes longer than it may, after it wrote a row: in a statement, or without one.
+#[step(effect = "transaction", timeout = "1500ms")]
+async fn write_late(cx: &mut StepCx, how: String) -> Result<i64> {
+    Calls::count(cx)?;
+    cx.postgres(|db| db.execute("INSERT INTO notes(text) VALUES($1)", &[&how]))?;
+    if how == "slow" {
+        return Ok(cx.postgres(|db| Ok(db.query_one("SELECT 1::int8 FROM pg_sleep(600)", &[])?.get(0)))?);
+    }
+    pause(1800);
+    Ok(0)
+}
+
 #[workflow]
 async fn writing(cx: &mut Cx, how: String) -> Result<i64> {
+    if matches!(how.as_str(), "slow" | "silent") {
+        return Ok(write_late(cx, how).await?);
+    }
     Ok(write(cx, how).await?)
 }
 
@@ -73,13 +83,16 @@ async fn trespassing(cx: &mut Cx) -> Result<u64> {
 }
 
 /// Takes two rows in the order that it is told, so that two of them wait for each other.
-#[step(effect = "transaction", timeout = "20s")]
+#[step(effect = "transaction", timeout = "120s")]
 async fn cross(cx: &mut StepCx, first: i64, second: i64) -> Result<()> {
+    let take = |id: i64| cx.postgres(|db| db.execute("UPDATE crossing SET n = n + 1 WHERE id = $1", &[&id]));
+    take(first)?;
     Calls::count(cx)?;
-    for id in [first, second] {
-        cx.postgres(|db| db.execute("UPDATE crossing SET n = n + 1 WHERE id = $1", &[&id]))?;
-        pause(300);
+    // Each has its first row before either wants the other one.
+    while cx.dep::<Calls>()?.made() < 2 {
+        pause(5);
     }
+    take(second)?;
     Ok(())
 }
 
@@ -161,7 +174,7 @@ async fn leaves_nothing(bank: &Bank) {
     in_time(run.result()).await.unwrap();
     assert_eq!((bank.notes().await, bank.calls.made()), (vec!["fine".to_owned()], 6));
     let asleep =
-        "SELECT pid::text FROM pg_stat_activity WHERE query LIKE '%pg_sleep(60)%' AND state = 'active'
+        "SELECT pid::text FROM pg_stat_activity WHERE query LIKE '%pg_sleep(600)%' AND state = 'active'
                   AND pid <> pg_backend_pid() AND datname = current_database()";
     assert_eq!(bank.texts(asleep).await, [""; 0], "the server was told to stop");
     engine.shutdown().await.unwrap();

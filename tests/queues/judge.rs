@@ -14,7 +14,8 @@ use crate::LEASE;
 use crate::limits::scope;
 use crate::log::Line;
 
-/// For how long a turn that was granted may still begin bodies: its worker may have died, and another one.
+/// For how long a turn that was granted may still begin bodies: its worker may have died, and another one. To this comes
+/// how long the machine took from a claim to a body, each time.
 const SETTLES: Duration = Duration::from_millis(3_500);
 /// How soon after a pause a body may begin of which it was decided before the pause.
 const LATE_BEGIN: u64 = 30_000;
@@ -31,6 +32,14 @@ pub(crate) struct Change {
     pub(crate) at: (u64, u64),
     /// Microseconds of the time of day after it, and before it.
     pub(crate) day: (i64, i64),
+}
+
+/// A run was claimed.
+#[derive(Debug)]
+pub(crate) struct Claim {
+    pub(crate) run: String,
+    /// Monotonic microseconds.
+    pub(crate) at: u64,
 }
 
 /// A body.
@@ -52,6 +61,8 @@ pub(crate) struct Found {
     pub(crate) most: usize,
     /// How long after its process woke a body of a paused one was there at most, in microseconds.
     pub(crate) longest_after_pause: u64,
+    /// The longest time from a claim to the first body of its turn, in microseconds, but for processes that were paused.
+    pub(crate) longest_to_begin: u64,
     pub(crate) violations: Vec<String>,
 }
 
@@ -104,15 +115,38 @@ fn bodies(lines: &[Line], found: &mut Found) -> Vec<Body> {
     bodies
 }
 
+/// The longest time from a claim to the first body of its turn, in processes that ran meanwhile.
+fn longest_to_begin(lines: &[Line], claims: &[Claim]) -> u64 {
+    let mut of_runs: BTreeMap<&str, Vec<u64>> = BTreeMap::new();
+    claims.iter().for_each(|claim| of_runs.entry(&claim.run).or_default().push(claim.at));
+    let mut longest = 0;
+    for line in lines.iter().filter(|line| line.what == "begin") {
+        let claims = of_runs.get_mut(line.run.as_str());
+        let Some(claim) = claims.and_then(|claims| take_last_before(claims, line.at)) else { continue };
+        let was_paused =
+            || pauses(lines, line.pid).iter().any(|(from, woke)| *from < line.at && *woke > claim);
+        if line.at - claim > longest && !was_paused() {
+            longest = line.at - claim;
+        }
+    }
+    longest
+}
+
+/// The last of these times before `at`, which goes with all before it.
+fn take_last_before(times: &mut Vec<u64>, at: u64) -> Option<u64> {
+    let last = times.iter().copied().filter(|time| *time <= at).max()?;
+    times.retain(|time| *time > last);
+    Some(last)
+}
+
 /// The most that limits of this pattern allowed shortly before `at`.
-fn allowed(changes: &[Change], pattern: &str, at: u64) -> u64 {
+fn allowed(changes: &[Change], pattern: &str, at: u64, settles: u64) -> u64 {
     let of: Vec<_> = changes.iter().filter(|c| c.kind == "running" && c.pattern == pattern).collect();
     // Before the first change there was none.
-    let mut most =
-        if of.first().is_none_or(|first| first.at.1 + micros(SETTLES) >= at) { u64::MAX } else { 0 };
+    let mut most = if of.first().is_none_or(|first| first.at.1 + settles >= at) { u64::MAX } else { 0 };
     for (no, change) in of.iter().enumerate() {
         let replaced = of.get(no + 1).map_or(u64::MAX, |next| next.at.1);
-        if change.at.0 <= at && replaced.saturating_add(micros(SETTLES)) >= at {
+        if change.at.0 <= at && replaced.saturating_add(settles) >= at {
             most = most.max(change.n.unwrap_or(u64::MAX));
         }
     }
@@ -120,8 +154,9 @@ fn allowed(changes: &[Change], pattern: &str, at: u64) -> u64 {
 }
 
 /// Computes how many runs worked at once.
-pub(crate) fn turns(lines: &[Line], changes: &[Change]) -> Found {
-    let mut found = Found::default();
+pub(crate) fn turns(lines: &[Line], changes: &[Change], claims: &[Claim]) -> Found {
+    let mut found = Found { longest_to_begin: longest_to_begin(lines, claims), ..Found::default() };
+    let settles = micros(SETTLES) + 2 * found.longest_to_begin;
     let bodies = bodies(lines, &mut found);
     let patterns: BTreeSet<&String> =
         changes.iter().filter(|change| change.kind == "running").map(|change| &change.pattern).collect();
@@ -144,7 +179,7 @@ pub(crate) fn turns(lines: &[Line], changes: &[Change]) -> Found {
             let Some(of) = scope(pattern, &body.place) else { continue };
             let places = working.values().map(|(_, place)| *place);
             let count = crate::limits::counted(pattern, places)[&of];
-            let most = allowed(changes, pattern, at);
+            let most = allowed(changes, pattern, at, settles);
             if count > most {
                 let text =
                     format!("at {at} {count} runs of {of} worked, over {pattern}: {most}: {working:?}");
@@ -173,11 +208,13 @@ pub(crate) struct Start {
 /// changed soon after, a late claim may have been under the other one.
 pub(crate) fn starts(starts: &[Start], changes: &[Change]) -> Vec<String> {
     let mut violations = Vec::new();
+    let late_claim = starts.iter().map(|start| start.late).filter(|late| *late < i64::MAX / 4);
+    let late_claim = late_claim.max().unwrap_or(0).max(LATE_CLAIM);
     for (no, change) in changes.iter().enumerate() {
         let Some(n) = change.n.filter(|n| change.kind == "starts" && *n > 0) else { continue };
         let is_next = |next: &&Change| next.kind == "starts" && next.pattern == change.pattern;
         let until = changes[no + 1..].iter().find(is_next).map_or(i64::MAX, |next| next.day.1);
-        let until = until.saturating_sub(LATE_CLAIM);
+        let until = until.saturating_sub(late_claim);
         let mut times: BTreeMap<String, Vec<i64>> = BTreeMap::new();
         for Start { place, at, .. } in starts {
             let place = if place.key.is_empty() {
@@ -195,7 +232,7 @@ pub(crate) fn starts(starts: &[Start], changes: &[Change]) -> Vec<String> {
             let per = i64::try_from(change.per.as_micros()).unwrap();
             for span in times.windows(usize::try_from(n).unwrap() + 1) {
                 let (first, last) = (span[0], span[span.len() - 1]);
-                let near = starts.iter().filter(|start| (first - LATE_CLAIM..=last).contains(&start.at));
+                let near = starts.iter().filter(|start| (first - late_claim..=last).contains(&start.at));
                 let late = near.map(|start| start.late).max().unwrap_or(0);
                 if last - first + late < per {
                     violations.push(format!("{span:?} in {scope}, over {n} starts in {:?}", change.per));

@@ -49,7 +49,9 @@ impl Log {
     /// All lines, by time.
     pub(crate) fn lines(&self) -> Vec<Line> {
         let text = std::fs::read_to_string(&self.0).unwrap_or_default();
-        let mut lines: Vec<_> = text.lines().map(read).collect();
+        // What follows the last line's end is still being written.
+        let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
+        let mut lines: Vec<_> = whole.lines().map(read).collect();
         lines.sort_by_key(|line| line.at);
         lines
     }

@@ -1,5 +1,6 @@
 //! Drives a storm: starts runs, changes limits, kills, pauses and shuts down workers, and judges at the end.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Child;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -18,8 +19,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use tokio::time::sleep;
 
 use crate::LEASE;
-use crate::judge::{self, Change, Start};
-use crate::log::{Log, monotonic};
+use crate::judge::{self, Change, Claim, Found, Start};
+use crate::log::{Line, Log, monotonic};
 use crate::watcher::{Eyes, Seen, watch};
 use crate::worker::{Job, builder, spawn, storm_guard, storm_shift};
 
@@ -30,8 +31,15 @@ const STARTERS: u64 = 5;
 const OPEN: u64 = 120;
 /// Runs that a storm starts, at least.
 const ENOUGH: usize = 150;
+/// Bodies of which more must have ended than this, and runs of which more must have worked at once.
+const BODIES: usize = 100;
+const AT_ONCE: usize = 2;
+/// How often more than this a limit must have been used up.
+const FULL: u64 = 10;
 /// What a machine without time for the storm gets in addition, at most.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(300);
+/// For so long no run may end, or begin, once nothing happens to the workers any more.
+const CALM: Duration = Duration::from_secs(120);
 
 /// Limits that come and go: pattern, kind, and the most.
 const LIMITS: &[(&str, &str, u32)] = &[
@@ -63,6 +71,10 @@ pub(crate) struct Storm {
     seed: u64,
     /// How often workers were killed, paused and shut down.
     faults: Mutex<[u64; 3]>,
+    /// How often a limit of turns was used up.
+    full: AtomicU64,
+    /// Whether all that is asked for at the end has happened.
+    is_enough: AtomicBool,
 }
 
 fn ms(time: u64) -> Duration {
@@ -85,6 +97,8 @@ impl Storm {
             began: Mutex::default(),
             seed,
             faults: Mutex::default(),
+            full: AtomicU64::new(0),
+            is_enough: AtomicBool::new(false),
         }
     }
 
@@ -93,10 +107,13 @@ impl Storm {
         let storm = Arc::new(self);
         let eyes = Eyes::open(&storm.address).await;
         let watching = Arc::clone(&storm);
-        let watcher = tokio::spawn(async move { watch(eyes, &watching.changed, &watching.is_over).await });
+        let watcher =
+            tokio::spawn(
+                async move { watch(eyes, &watching.changed, &watching.is_over, &watching.full).await },
+            );
         let until = Instant::now() + time;
         let starts = futures::future::join_all((0..STARTERS).map(|starter| storm.start_runs(starter, until)));
-        tokio::join!(starts, storm.change_limits(until), storm.hurt_workers(until));
+        tokio::join!(starts, storm.change_limits(until), storm.hurt_workers(until), storm.look(until));
         storm.lift_limits().await;
         storm.until_all_ended().await;
         storm.is_over.store(true, Ordering::SeqCst);
@@ -109,9 +126,34 @@ impl Storm {
 
     /// Until it is time and, on a slow machine, until enough has happened.
     fn goes_on(&self, until: Instant) -> bool {
-        let is_enough =
-            || self.began.lock().unwrap().len() >= ENOUGH && !self.faults.lock().unwrap().contains(&0);
+        let is_enough = || self.is_enough.load(Ordering::SeqCst);
         Instant::now() < until || (Instant::now() < until + PATIENCE && !is_enough())
+    }
+
+    /// Looks whether everything has happened that must have, when it would be time to end.
+    async fn look(&self, until: Instant) {
+        while self.goes_on(until) {
+            sleep(ms(250)).await;
+            if Instant::now() < until {
+                continue;
+            }
+            let is_raging =
+                self.began.lock().unwrap().len() >= ENOUGH && !self.faults.lock().unwrap().contains(&0);
+            let found = judge::turns(&self.log.lines(), &[], &[]);
+            let is_enough = is_raging
+                && self.is_a_storm(&found)
+                && self.has(RunFilter::new().status(Status::Completed)).await
+                && self.has(RunFilter::new().status(Status::Cancelled)).await;
+            self.is_enough.store(is_enough, Ordering::SeqCst);
+        }
+    }
+
+    async fn has(&self, runs: RunFilter) -> bool {
+        self.client.store().count(runs).await.is_ok_and(|count| count > 0)
+    }
+
+    fn is_a_storm(&self, found: &Found) -> bool {
+        found.bodies > BODIES && found.most > AT_ONCE && self.full.load(Ordering::SeqCst) > FULL
     }
 
     async fn start_runs(&self, starter: u64, until: Instant) {
@@ -121,7 +163,8 @@ impl Storm {
                 return;
             }
             if no % 16 == 0 {
-                while self.client.store().count(RunFilter::new().open()).await.unwrap_or(u64::MAX) > OPEN {
+                let open = || self.client.store().count(RunFilter::new().open());
+                while self.goes_on(until) && open().await.unwrap_or(u64::MAX) > OPEN {
                     sleep(ms(20)).await;
                 }
             }
@@ -263,7 +306,7 @@ impl Storm {
             sleep(time).await;
             let worker = storm.worker(no);
             if worker.id() == id {
-                kill_process(Pid::from_child(&worker), Signal::CONT).unwrap();
+                let _it_may_have_ended = kill_process(Pid::from_child(&worker), Signal::CONT);
             }
         })
     }
@@ -293,16 +336,19 @@ impl Storm {
     }
 
     async fn until_all_ended(&self) {
-        let until = Instant::now() + Duration::from_secs(90);
-        let open = || self.client.holds(RunFilter::new().open().limit(20));
+        let (mut least, mut since) = (u64::MAX, Instant::now());
         loop {
-            match open().await {
-                Ok(holds) if holds.is_empty() => return,
-                Ok(holds) => assert!(Instant::now() < until, "{holds:#?}"),
+            match self.client.store().count(RunFilter::new().open()).await {
+                Ok(0) => return,
+                // Nothing is stuck while runs end.
+                Ok(open) if open < least => (least, since) = (open, Instant::now()),
+                Ok(_) if since.elapsed() > CALM => break,
+                Ok(_) => {}
                 Err(error) => println!("{error}"),
             }
             sleep(ms(50)).await;
         }
+        panic!("{:#?}", self.client.holds(RunFilter::new().open().limit(20)).await);
     }
 
     /// As many runs have a turn at once as the limits allow: no slot is held by what is not there.
@@ -319,8 +365,10 @@ impl Storm {
             let start = self.client.start::<storm_guard>((format!("mail/{key}"), file.clone()));
             guards.push(start.queue("mail").key(key).await.unwrap());
         }
-        let stay = || self.log.lines().iter().filter(|line| line.what == "stays").count();
-        let until = Instant::now() + Duration::from_secs(60);
+        // A run whose worker had no processor for a lease has two bodies, and one slot.
+        let runs = |line: Line| (line.what == "stays").then_some(line.run);
+        let stay = || self.log.lines().into_iter().filter_map(runs).collect::<BTreeSet<_>>().len();
+        let until = Instant::now() + CALM;
         while stay() < 6 {
             assert!(Instant::now() < until, "{} of 6 slots are free", stay());
             sleep(ms(20)).await;
@@ -329,7 +377,7 @@ impl Storm {
         assert_eq!(stay(), 6);
         std::fs::write(&file, "").unwrap();
         for guard in guards {
-            tokio::time::timeout(Duration::from_secs(60), guard.result()).await.unwrap().unwrap();
+            tokio::time::timeout(CALM, guard.result()).await.unwrap().unwrap();
         }
         assert_eq!(stay(), 10);
     }
@@ -346,6 +394,27 @@ impl Storm {
         starts
     }
 
+    /// When runs were claimed, by the common clock.
+    async fn claims(&self, records: &[RunRecord]) -> Vec<Claim> {
+        let (now, day) = (monotonic(), Timestamp::now().as_microsecond());
+        let mut claims = Vec::new();
+        for record in records {
+            let mut note = |at: Timestamp| {
+                let ago = u64::try_from(day - at.as_microsecond()).unwrap_or(0);
+                claims.push(Claim { run: record.id.to_string(), at: now.saturating_sub(ago) });
+            };
+            record.queue.started_at.map(&mut note);
+            let mut epoch = 0;
+            for frame in self.client.store().load(&record.id, 0).await.unwrap() {
+                if frame.epoch > epoch {
+                    epoch = frame.epoch;
+                    note(frame.at);
+                }
+            }
+        }
+        claims
+    }
+
     async fn judge(&self, seen: Seen) {
         let (lines, changes) = (self.log.lines(), self.changes.lock().unwrap().clone());
         let began = self.began.lock().unwrap().clone();
@@ -353,7 +422,7 @@ impl Storm {
         for (run, _) in &began {
             records.push(self.client.store().run(run).await.unwrap().unwrap());
         }
-        let mut found = judge::turns(&lines, &changes);
+        let mut found = judge::turns(&lines, &changes, &self.claims(&records).await);
         found.violations.extend(judge::starts(&self.starts(&records).await, &changes));
         found.violations.extend(seen.violations);
         let mut ended = [0; 3];
@@ -377,11 +446,12 @@ impl Storm {
             changes.len(),
         );
         println!(
-            "{} bodies, {} of them in a process that was paused for too long (there for {} ms after it at most); \
-             {} runs at once; {} snapshots, {} compared, {} times a limit was used up",
+            "{} bodies, {} of them in a process that was paused for too long (there for {} ms after it at most), \
+             {} ms after their claim at most; {} runs at once; {} snapshots, {} compared, {} times a limit was used up",
             found.bodies,
             found.cut_short,
             found.longest_after_pause / 1_000,
+            found.longest_to_begin / 1_000,
             found.most,
             seen.snapshots,
             seen.compared,
@@ -389,7 +459,7 @@ impl Storm {
         );
         let violations = &found.violations[..found.violations.len().min(10)];
         assert!(violations.is_empty(), "{} violations: {violations:#?}", found.violations.len());
-        assert!(found.bodies > 100 && found.most > 2 && seen.full > 10, "the storm was a calm");
+        assert!(self.is_a_storm(&found), "the storm was a calm");
         let other_ends = ended[1] + ended[2];
         let happened = [killed, paused, shut, ended[0] as u64, other_ends as u64];
         assert!(!happened.contains(&0), "something never happened: {happened:?}");

@@ -104,8 +104,14 @@ pub(crate) struct Seen {
     pub(crate) violations: Vec<String>,
 }
 
-/// Looks until `is_over`. `changes` is odd while a limit is being changed, and rises with every change.
-pub(crate) async fn watch(mut eyes: Eyes, changes: &AtomicU64, is_over: &AtomicBool) -> Seen {
+/// Looks until `is_over`. `changes` is odd while a limit is being changed, and rises with every change. `full` is how often
+/// a limit of turns was used up by now.
+pub(crate) async fn watch(
+    mut eyes: Eyes,
+    changes: &AtomicU64,
+    is_over: &AtomicBool,
+    full: &AtomicU64,
+) -> Seen {
     let mut seen = Seen::default();
     let mut last: Option<(u64, Snapshot)> = None;
     while !is_over.load(Ordering::SeqCst) {
@@ -119,6 +125,7 @@ pub(crate) async fn watch(mut eyes: Eyes, changes: &AtomicU64, is_over: &AtomicB
         {
             seen.compared += 1;
             compare(earlier, &snapshot, &mut seen);
+            full.store(seen.full, Ordering::SeqCst);
         }
         last = is_stable.then_some((before, snapshot));
         tokio::time::sleep(Duration::from_millis(4)).await;

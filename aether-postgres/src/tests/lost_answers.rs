@@ -24,7 +24,7 @@ async fn apart(patience: Duration) -> (Table, Proxy, Arc<Database>) {
     (table, proxy, far)
 }
 
-const PATIENT: Duration = Duration::from_secs(20);
+const PATIENT: Duration = Duration::from_secs(180);
 
 #[tokio::test]
 async fn a_claim_finds_what_it_got() {

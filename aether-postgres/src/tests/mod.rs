@@ -51,7 +51,7 @@ fn code(name: &str) -> CodeId {
 }
 
 fn options() -> PostgresOptions {
-    PostgresOptions::new().patience(Duration::from_secs(20))
+    PostgresOptions::new().patience(Duration::from_secs(180))
 }
 
 /// A database with the store's tables, and a connection of the test's own.

@@ -151,7 +151,9 @@ async fn what_an_owner_was_told_is_written_stands_before_the_fence_of_the_next()
         next
     }));
     let claims = async {
-        tokio::time::sleep(Duration::from_millis(50)).await;
+        while table.number("SELECT max(position) FROM journal").await == 0 {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
         let mut leases = Vec::new();
         while leases.len() < names.len() {
             leases.extend(other.claim(&takeover("second", 100, "first", 0)).await.unwrap());
@@ -290,7 +292,7 @@ async fn a_row_that_somebody_has_locked_holds_up_its_own_run_alone() {
     table.until_blocked(1).await;
     for name in ["a", "b"] {
         let ends = |append: &mut Append| append.status = status(Status::Completed, true);
-        tokio::time::timeout(Duration::from_secs(20), write(&table.database, name, 1, ends))
+        tokio::time::timeout(Duration::from_secs(120), write(&table.database, name, 1, ends))
             .await
             .unwrap()
             .unwrap();

@@ -3,6 +3,7 @@
 //! Promise: each line of the logs is looked for, and nothing else may be there twice or in both databases.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 
 use aether_core::id::RunId;
 use aether_core::store::Store;
@@ -18,6 +19,19 @@ const TABLES: [(&str, &str); 6] = [
     ("blobs", "run || ' ' || hash"),
     ("reservations", "business_key"),
 ];
+
+/// Appends and messages that are enough.
+const APPENDS: usize = 1000;
+const CONSUMED: usize = 50;
+
+/// Whether enough has happened by now.
+pub(crate) async fn is_enough(home: &Client, logs: &[PathBuf]) -> bool {
+    let logs: Vec<_> = logs.iter().map(|log| std::fs::read_to_string(log).unwrap_or_default()).collect();
+    let count =
+        |what: &str| logs.iter().flat_map(|log| log.lines()).filter(|line| line.starts_with(what)).count();
+    let is_moved = moves(home).await > i64::from(crate::BUCKETS);
+    is_moved && count("appended ") > APPENDS && count("consumed ") > CONSUMED
+}
 
 /// Panics where anything that was acknowledged is missing, or anything is there twice; otherwise says how much was there.
 pub(crate) async fn judge(store: &PostgresStore, clients: &[Client; 2], logs: &[String]) -> String {
@@ -53,7 +67,7 @@ pub(crate) async fn judge(store: &PostgresStore, clients: &[Client; 2], logs: &[
         // Consumed by an append whose answer the writer has had, or about to be claimed.
         assert_eq!(*is_consumed, consumed.contains(message), "{id} to {run}");
     }
-    assert!(appends > 1000 && consumed.len() > 50, "{appends} appends, {} messages", consumed.len());
+    assert!(appends > APPENDS && consumed.len() > CONSUMED, "{appends} appends, {} messages", consumed.len());
     let moves = moves(&clients[0]).await;
     assert!(moves > i64::from(crate::BUCKETS), "only {moves} moves: none came back");
     format!("{moves} moves, {} runs, {appends} appends, {} messages", journals.len(), sent.len())

@@ -17,7 +17,7 @@ async fn wake_at(store: &Arc<dyn Store>, name: &str) -> Option<jiff::Timestamp> 
 
 /// Waits until a run is due at this time: a parent is told soon after the end of its child, not in the same write.
 async fn until_due(store: &Arc<dyn Store>, name: &str, wanted: jiff::Timestamp) {
-    for _ in 0..1_000 {
+    for _ in 0..6_000 {
         if wake_at(store, name).await == Some(wanted) {
             return;
         }

@@ -38,7 +38,7 @@ async fn a_test_may_end_with_an_error() -> Result<()> {
 async fn waiting_in_a_test_takes_no_time() {
     let (real, virtual_time) = (std::time::Instant::now(), tokio::time::Instant::now());
     tokio::time::sleep(30 * DAY).await;
-    assert!(virtual_time.elapsed() >= 30 * DAY && real.elapsed() < Duration::from_secs(20));
+    assert!(virtual_time.elapsed() >= 30 * DAY && real.elapsed() < Duration::from_secs(300));
 }
 
 #[aether::test(timeout = "30s", crate = "aether_testing")]

@@ -26,7 +26,7 @@ use super::world::monotonic;
 const SHUTDOWN: Duration = Duration::from_secs(90);
 
 /// For so many times of what is planned, the faults go on until each kind has happened.
-const MOST: u32 = 8;
+const MOST: u32 = 15;
 
 /// For so long nobody was paused or kept from writing when an operator is sure.
 const SURE: Duration = Duration::from_millis(3_500);

@@ -24,7 +24,7 @@ use crate::postgres::way::Way;
 const LOOK: Duration = Duration::from_millis(200);
 
 /// For so long notices of runs that have ended may be on their way.
-const NOTICED: Duration = Duration::from_secs(30);
+const NOTICED: Duration = Duration::from_secs(120);
 
 /// Frames that do not follow the one before them: a number or a position is left out, the epoch falls, or the run had ended.
 const STRAY: &str = "SELECT count(*), min(run) FROM (SELECT run, frame, position, epoch, lag(frame) OVER w AS frame_before,

@@ -90,7 +90,9 @@ impl World {
 
     pub(super) fn lines(&self) -> Vec<Line> {
         let text = std::fs::read_to_string(&self.0).unwrap_or_default();
-        text.lines().map(|line| line.parse().unwrap_or_else(|()| panic!("not a deed: {line}"))).collect()
+        // What follows the last line's end is still being written.
+        let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
+        whole.lines().map(|line| line.parse().unwrap_or_else(|()| panic!("not a deed: {line}"))).collect()
     }
 
     /// Whether the world was changed under `key`.

@@ -324,7 +324,7 @@ impl<'a> One<'a> {
         if needs_operator(&self.case.block) {
             tokio::spawn(operate(engine.clone(), self.stage.clone(), self.unit));
         }
-        let patience = Duration::from_secs(if self.keeping == Keeping::Memory { 4 * 3600 } else { 60 });
+        let patience = Duration::from_secs(if self.keeping == Keeping::Memory { 4 * 3600 } else { 240 });
         let ended = async {
             let result = handle.result().await;
             if leaves_runs_alone(&self.case.block) {

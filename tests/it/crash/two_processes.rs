@@ -29,7 +29,7 @@ const SERVER: &str = "AETHER_WORKER_SERVER";
 const RUNS: &str = "AETHER_WORKER_RUNS";
 
 /// How long the runs may take once nobody is killed any more.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Kills that are made however long they take.
 const FEWEST_KILLS: usize = 6;

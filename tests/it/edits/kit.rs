@@ -146,11 +146,11 @@ async fn recover(store: &Arc<SqliteStore>) -> Value {
     let engine = engine.poll_interval(Duration::from_millis(20)).start().await.unwrap();
     let begun = Instant::now();
     let (mut places, mut unmoved) = (Vec::new(), 0);
-    while begun.elapsed() < Duration::from_secs(60) {
+    while begun.elapsed() < Duration::from_secs(300) {
         answer(&engine, None).await;
         let open = engine.runs(RunFilter::new().open()).await.unwrap();
         // Parked runs are tried again at once, where there is code that they may fit.
-        let patience = if open.iter().all(|run| run.parked) { 30 } else { 120 };
+        let patience = if open.iter().all(|run| run.parked) { 60 } else { 240 };
         let now: Vec<_> = open.into_iter().map(|run| (run.id, run.next, run.parked)).collect();
         unmoved = if now == places { unmoved + 1 } else { 0 };
         places = now;

@@ -216,7 +216,7 @@ async fn no_body_is_called_after_a_shutdown_returned_and_nothing_is_in_doubt() {
             let engine = on(&place.store, &notes, &World::default()).start().await.unwrap();
             for n in 0..150 {
                 let run = engine.handle::<ht_paying>(format!("run-{n}")).await.unwrap();
-                assert_eq!(timeout(60 * 1000 * MS, run.result()).await.unwrap().unwrap(), 20);
+                assert_eq!(timeout(240 * 1000 * MS, run.result()).await.unwrap().unwrap(), 20);
             }
             assert_eq!((notes.calls(), notes.most_under_one_key()), (150 * 20, 1));
             assert_eq!(in_doubt(&*place.store).await, 0);
@@ -314,7 +314,7 @@ async fn a_file_that_is_locked_for_longer_than_a_lease_costs_nobody_a_run() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("locked.db");
     let (notes, world) = (Arc::new(Notes::default()), World::default());
-    let lease = 400 * MS;
+    let lease = 1500 * MS;
     let first = on(&sqlite(&path), &notes, &world).lease(lease).start().await.unwrap();
     let second = on(&sqlite(&path), &notes, &world).lease(lease).start().await.unwrap();
     let mut runs = Vec::new();
@@ -340,7 +340,7 @@ fn bodies_that_hold_up_every_thread_keep_their_runs() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("blocked.db");
     let (notes, world) = (Arc::new(Notes::default()), World::default());
-    let lease = 300 * MS;
+    let lease = 1000 * MS;
     let runtime = |threads| {
         tokio::runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build().unwrap()
     };
@@ -350,10 +350,10 @@ fn bodies_that_hold_up_every_thread_keep_their_runs() {
         let engine = on(&sqlite(&path), &notes, &world).lease(lease).start().await.unwrap();
         let mut runs = Vec::new();
         for n in 0..4 {
-            runs.push(engine.start::<ht_blocking>(900).id(format!("blocking-{n}")).await.unwrap());
+            runs.push(engine.start::<ht_blocking>(2_500).id(format!("blocking-{n}")).await.unwrap());
         }
         for run in runs {
-            assert_eq!(timeout(20 * 1000 * MS, run.result()).await.unwrap().unwrap(), 900);
+            assert_eq!(timeout(120 * 1000 * MS, run.result()).await.unwrap().unwrap(), 2_500);
         }
         assert_eq!((notes.calls(), notes.most_under_one_key()), (4, 1));
         assert_eq!(in_doubt(&**engine.store()).await, 0);
@@ -445,13 +445,14 @@ async fn a_probe_does_not_deny_what_a_paused_owner_may_still_do() {
         BEFORE_THE_EFFECT.forget_permits(BEFORE_THE_EFFECT.available_permits());
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("paused.db");
+        let lease = 800 * MS;
         let (notes, paused, awake) = (Arc::new(Notes::default()), World::default(), World::default());
-        let first = on(&sqlite(&path), &notes, &paused).lease(200 * MS).start().await.unwrap();
+        let first = on(&sqlite(&path), &notes, &paused).lease(lease).start().await.unwrap();
         let run = first.start::<ht_transferring>(()).id("transfer").await.unwrap();
         notes.called().await;
         // The whole process stands still, in the middle of its call, while another one takes the run over.
         paused.pause(true);
-        let second = on(&sqlite(&path), &notes, &awake).lease(200 * MS).start().await.unwrap();
+        let second = on(&sqlite(&path), &notes, &awake).lease(lease).start().await.unwrap();
         let store = sqlite(&path);
         soon(async {
             while store.run(run.id()).await.unwrap().unwrap().epoch == 1 {
@@ -459,7 +460,7 @@ async fn a_probe_does_not_deny_what_a_paused_owner_may_still_do() {
             }
         })
         .await;
-        sleep(600 * MS).await;
+        sleep(3 * lease).await;
         assert_eq!(
             notes.calls(),
             1,

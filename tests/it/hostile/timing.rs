@@ -489,9 +489,10 @@ async fn a_shutdown_on_a_full_disk_ends_and_says_what_was_not_written() {
     stage.entered().await;
     fill(&other);
     stage.open();
-    sleep(100 * MS).await;
+    // Long enough for the body to end, and for its outcome to come to the writer.
+    sleep(1000 * MS).await;
     drop(run);
-    let ended = timeout(Duration::from_secs(30), engine.shutdown_within(100 * MS)).await.expect("it hangs");
+    let ended = timeout(Duration::from_secs(120), engine.shutdown_within(1000 * MS)).await.expect("it hangs");
     let error = ended.unwrap_err();
     assert!(matches!(error, StoreError::Full { .. }), "{error}");
     assert!(error.to_string().contains("(runs `r`)"), "{error}");

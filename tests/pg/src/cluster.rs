@@ -17,7 +17,7 @@ use crate::options::ClusterOptions;
 use crate::programs::{User, free_port, postgres_folder};
 
 /// How long a server may take to start or to stop.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
 
 /// How a server is stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

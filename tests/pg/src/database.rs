@@ -4,10 +4,12 @@
 
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use tokio_postgres::NoTls;
+use tokio_postgres::error::SqlState;
 
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, PATIENCE};
 
 /// A database of one test.
 #[derive(Debug)]
@@ -57,7 +59,12 @@ impl Cluster {
         let (client, connection) = tokio_postgres::connect(&self.url("postgres"), NoTls).await.unwrap();
         let connection = tokio::spawn(connection);
         for statement in statements {
-            client.batch_execute(statement).await.unwrap_or_else(|error| panic!("{statement}: {error:?}"));
+            let until = Instant::now() + PATIENCE;
+            while let Err(error) = client.batch_execute(statement).await {
+                // A session that was ended takes a while to be gone. The server waits for that, but for five seconds only.
+                let is_in_use = error.code() == Some(&SqlState::OBJECT_IN_USE);
+                assert!(is_in_use && Instant::now() < until, "{statement}: {error:?}");
+            }
         }
         drop(client);
         let _it_ends_with_its_client = connection.await;

@@ -42,7 +42,7 @@ impl ClusterOptions {
 
     /// Everything that `postgresql.conf` gets.
     pub(crate) fn lines(&self) -> String {
-        let mut lines = String::from("listen_addresses = '127.0.0.1'\nmax_connections = 300\n");
+        let mut lines = String::from("listen_addresses = '127.0.0.1'\nmax_connections = 1000\n");
         if !self.durable {
             lines += "fsync = off\nsynchronous_commit = off\nfull_page_writes = off\n";
         }

@@ -51,7 +51,7 @@ impl PgBouncer {
     /// Kills it and starts it again: every connection through it breaks.
     pub fn restart(&self) {
         self.kill();
-        assert!(self.try_start(), "PgBouncer does not start again: {}", self.log());
+        assert!((0..5).any(|_| self.try_start()), "PgBouncer does not start again: {}", self.log());
     }
 
     fn configure(&self, cluster: &Cluster, pool_size: usize) {
@@ -59,7 +59,7 @@ impl PgBouncer {
         let lines = format!(
             "[databases]\n* = host={server} port={}\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {}\n\
              unix_socket_dir =\nauth_type = trust\nauth_file = {folder}/users\npool_mode = transaction\n\
-             default_pool_size = {pool_size}\nmax_client_conn = 1000\npidfile = {folder}/pid\nlogfile = {folder}/log\n\
+             default_pool_size = {pool_size}\nmax_client_conn = 2000\npidfile = {folder}/pid\nlogfile = {folder}/log\n\
              log_connections = 0\nlog_disconnections = 0\nserver_login_retry = 1\n",
             cluster.port(),
             self.port,
@@ -75,7 +75,7 @@ impl PgBouncer {
         command.arg("-q").arg(self.folder.join("config"));
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let mut child = command.spawn().unwrap();
-        let until = Instant::now() + Duration::from_secs(20);
+        let until = Instant::now() + Duration::from_secs(60);
         while child.try_wait().unwrap().is_none() && Instant::now() < until {
             if std::net::TcpStream::connect(("127.0.0.1", self.port)).is_ok() {
                 *self.server.lock().unwrap_or_else(PoisonError::into_inner) = Some(child);

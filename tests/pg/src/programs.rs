@@ -3,6 +3,7 @@
 //! Promise: a program that is missing is an error that says what to install. Postgres refuses to run as root: then it runs
 //! as the user `postgres`.
 
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 use std::os::unix::fs::chown;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -100,7 +101,11 @@ impl User {
     }
 }
 
-/// A port that nothing listens on now.
+/// A port that nothing listens on now, and that no client is given: while a server is restarted, its port must not become
+/// that of somebody's connection, or of a client that calls itself there. Linux gives clients ports from 32768 on.
 pub(crate) fn free_port() -> u16 {
-    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+    let is_free = |port: &u16| std::net::TcpListener::bind(("127.0.0.1", *port)).is_ok();
+    let drawn = || RandomState::new().build_hasher().finish() % 16_000;
+    let ports = (0..1_000).filter_map(|_| u16::try_from(15_000 + drawn()).ok());
+    ports.into_iter().find(is_free).expect("one of a thousand ports is free")
 }
