@@ -49,7 +49,9 @@ fn main() {
 }
 
 async fn open(urls: [&str; 2], who: &str) -> PostgresStore {
+    // The test holds locks until a mover has come to them.
     let options = PostgresOptions::new().application_name(who).patience(SLOW);
+    let options = options.lock_timeout(SLOW).statement_timeout(2 * SLOW);
     PostgresStore::connect_all_with([("a", urls[0]), ("b", urls[1])], options).await.unwrap()
 }
 
