@@ -86,7 +86,7 @@ async fn a_person_may_take_days(sim: Sim<research>) {
     report.assert_took(THREE_DAYS);
 }
 
-#[aether::test]
+#[aether::test(timeout = "10m")]
 async fn it_survives_a_crash_at_every_write(sim: Sim<research>) {
     let report = scripted(sim).crash_at_every_append(brief()).await;
     assert!(report.writes > 6, "{report:?}");

@@ -47,7 +47,7 @@ async fn a_value_that_was_read_stays_as_it_was() {
     assert_eq!(in_time(run.result()).await.unwrap(), (100, 200));
 }
 
-#[aether::test]
+#[aether::test(timeout = "10m")]
 async fn a_simulation_provides_it_like_any_value(sim: Sim<judged>) {
     let sim = sim.provide(Rules { approve_above: 7 }).signal_at(Duration::from_secs(1), "go", ());
     assert_eq!(*sim.run(()).await.assert_completed(), (7, 7));

@@ -34,7 +34,7 @@ async fn refund(cx: &mut Cx, id: u32) -> Result<String> {
     Ok(pay_back(cx, cents).await?)
 }
 
-#[aether::test]
+#[aether::test(timeout = "10m")]
 async fn an_agent_with_stand_ins_for_its_model_and_tools(sim: Sim<support>) {
     let sim = sim
         .conversation(
@@ -52,21 +52,21 @@ fn answered(sim: Sim<refund>) -> Sim<refund> {
     sim.stub::<find_order>(|_| Ok(4200)).stub::<pay_back>(|cents| Ok(format!("paid {cents}")))
 }
 
-#[aether::test]
+#[aether::test(timeout = "10m")]
 async fn a_timer_of_thirty_days(sim: Sim<refund>) {
     let report = answered(sim).run(42).await;
     assert_eq!(report.assert_completed(), "paid 4200");
     report.assert_took(Duration::from_secs(30 * 24 * 3600));
 }
 
-#[aether::test]
+#[aether::test(timeout = "10m")]
 async fn a_tool_that_fails_twice_and_then_succeeds(sim: Sim<refund>) {
     let report = answered(sim).fail_times::<find_order>(2, Failure::new("busy")).run(42).await;
     assert_eq!(report.assert_completed(), "paid 4200");
     report.assert_calls::<find_order>(3);
 }
 
-#[aether::test]
+#[aether::test(timeout = "10m")]
 async fn a_crash_in_the_middle(sim: Sim<refund>) {
     let report = answered(sim).crash_at(5).run(42).await;
     assert_eq!((report.assert_completed().as_str(), report.crashes), ("paid 4200", 1));
@@ -74,7 +74,7 @@ async fn a_crash_in_the_middle(sim: Sim<refund>) {
 }
 
 /// The crash in the middle, wherever the middle is.
-#[aether::test]
+#[aether::test(timeout = "10m")]
 async fn a_crash_at_every_write(sim: Sim<refund>) {
     let crashed = answered(sim).crash_at_every_append(42).await;
     assert!(crashed.writes > 5 && crashed.in_doubt.len() < crashed.same.len(), "{crashed:?}");
