@@ -74,17 +74,18 @@ INSERT INTO workers VALUES ('filler', 5, 60000000);
 DROP TABLE given;
 ";
 
-/// 10,000 runs that are due and 10,000 of one key of a queue, all of one code and beside nothing else; analyzed, so that the
-/// planner knows that the code alone singles out nothing.
+/// 10,000 runs that are due and 10,000 of one key of a queue, all of one code, beside few runs of others that have ended;
+/// analyzed: the planner believes that the code singles out one run of seven.
 const BACKLOG: &str = "
 SET search_path = aether;
-INSERT INTO runs SELECT (n * 7 % 4096)::int2, 'back-' || n, n::int8 << 12, 'filling-0', 1, 'filling-0', false, 0, repeat('d', 64),
-    NULL, 1600000000000000 + n, NULL, '{}', NULL, 1, NULL, NULL FROM generate_series(1, 20000) n;
-UPDATE runs SET queue = 'backlog', queue_key = 'k', rank = place WHERE place % 2 = 0 AND (place >> 12) % 2 = 0;
+INSERT INTO runs SELECT (n * 7 % 4096)::int2, 'back-' || n, n::int8 << 12, 'filling', 1,
+    'filling-' || CASE WHEN n % 100 = 0 THEN 1 + n / 100 % 6 ELSE 0 END, false, CASE WHEN n % 100 = 0 THEN 3 ELSE 0 END,
+    repeat('d', 64), NULL, 1600000000000000 + n, NULL, '{}', NULL, 1, NULL, NULL FROM generate_series(1, 20000) n;
+UPDATE runs SET queue = 'backlog', queue_key = 'k', rank = place WHERE (place >> 12) % 2 = 0 AND status = 0;
 INSERT INTO journal SELECT shard, id, 0, 0, 1, created_at, 1, false, '[]', decode(repeat('00', 32), 'hex') FROM runs;
 INSERT INTO due(shard, run, wake_at, code, seq, notified, queue, ready, queue_key, begun, rank, place)
     SELECT shard, id, created_at, code, 0, false, queue, CASE WHEN queue IS NOT NULL THEN created_at END, queue_key,
-        CASE WHEN queue IS NOT NULL THEN false END, rank, CASE WHEN queue IS NOT NULL THEN place END FROM runs;
+        CASE WHEN queue IS NOT NULL THEN false END, rank, CASE WHEN queue IS NOT NULL THEN place END FROM runs WHERE status = 0;
 INSERT INTO queues VALUES ('backlog', 0, 0, '');
 VACUUM ANALYZE;
 ";
