@@ -36,7 +36,8 @@ quiet AS MATERIALIZED (SELECT id FROM known UNION ALL SELECT s.id FROM unnest($3
     WHERE s.renewals = 0 AND NOT EXISTS (SELECT FROM workers w WHERE w.id = s.id))";
 
 /// Due runs without an owner, the longest due first: $3 codes, $4 now, $5 low-water mark, $6 limit. A look at the due times
-/// alone says how many runs of each code are wanted; only so many are locked.
+/// alone says how many runs of each code are wanted; only so many are locked. `o.code || ''` is in no index: where most open
+/// runs are of one code, the planner would rather read all of them and sort.
 const DUE: &str = "
 peek AS MATERIALIZED (SELECT k.code FROM unnest($3::text[]) AS k(code)
     CROSS JOIN LATERAL (SELECT q.wake_at FROM due q
@@ -48,7 +49,7 @@ c AS MATERIALIZED (SELECT d.shard, d.run, d.wake_at, NULL::text AS owner, NULL::
     CROSS JOIN LATERAL (SELECT q.shard, q.run, q.wake_at FROM due q
         JOIN runs o ON o.shard = q.shard AND o.id = q.run
         WHERE q.code = k.code AND q.wake_at <= $4 AND q.wake_at > $5 AND q.queue IS NULL
-            AND o.owner IS NULL AND o.status < 3 AND NOT o.parked AND o.code = k.code
+            AND o.owner IS NULL AND o.status < 3 AND NOT o.parked AND o.code || '' = k.code
         ORDER BY q.wake_at LIMIT k.share FOR NO KEY UPDATE OF q, o SKIP LOCKED) d)";
 
 /// As [`DUE`], without a lock: of claims that find the same runs, one gets them, and the others look again.
@@ -58,7 +59,7 @@ c AS MATERIALIZED (SELECT d.shard, d.run, d.wake_at, NULL::text AS owner, NULL::
     CROSS JOIN LATERAL (SELECT q.shard, q.run, q.wake_at FROM due q
         JOIN runs o ON o.shard = q.shard AND o.id = q.run
         WHERE q.code = k.code AND q.wake_at <= $4::int8 AND q.wake_at > $5::int8 AND q.queue IS NULL
-            AND o.owner IS NULL AND o.status < 3 AND NOT o.parked AND o.code = k.code
+            AND o.owner IS NULL AND o.status < 3 AND NOT o.parked AND o.code || '' = k.code
         ORDER BY q.wake_at LIMIT $6::int8) d
     ORDER BY d.wake_at LIMIT $6)";
 
@@ -127,19 +128,32 @@ static OF_TOKENS: LazyLock<String> = LazyLock::new(|| {
     )
 });
 
-/// Whether a claim of due runs would find any: $1 codes, $2 now.
-const ANY_DUE: &str = "
-SELECT 1 FROM unnest($1::text[]) AS k(code) CROSS JOIN LATERAL (SELECT q.run FROM due q
-    JOIN runs o ON o.shard = q.shard AND o.id = q.run
-    WHERE q.code = k.code AND q.wake_at <= $2::int8 AND q.queue IS NULL AND o.owner IS NULL AND o.status < 3 AND NOT o.parked
-        AND o.code = k.code ORDER BY q.wake_at LIMIT 1) d LIMIT 1";
+/// What is looked up of a run whose row in `due` was found. The planner must not turn it round: see [`DUE`].
+const OF_DUE: &str = "CROSS JOIN LATERAL (SELECT o.code, o.owner, o.status, o.parked FROM runs o
+        WHERE o.shard = q.shard AND o.id = q.run OFFSET 0) r
+    WHERE q.code = k.code AND q.wake_at <= $2::int8 AND r.owner IS NULL AND r.status < 3 AND NOT r.parked
+        AND r.code = k.code";
 
-/// When the first runs are due that a claim would get: $1 codes, $2 now, $3 limit.
-const FIRST_DUE: &str = "
-SELECT d.wake_at FROM unnest($1::text[]) AS k(code) CROSS JOIN LATERAL (SELECT q.wake_at FROM due q
-    JOIN runs o ON o.shard = q.shard AND o.id = q.run
-    WHERE q.code = k.code AND q.wake_at <= $2::int8 AND o.owner IS NULL AND o.status < 3 AND NOT o.parked
-        AND o.code = k.code ORDER BY q.wake_at LIMIT $3::int8) d ORDER BY d.wake_at LIMIT $3";
+/// Whether a claim of due runs would find any: $1 codes, $2 now.
+static ANY_DUE: LazyLock<String> = LazyLock::new(|| {
+    format!(
+        "SELECT 1 FROM unnest($1::text[]) AS k(code) CROSS JOIN LATERAL (SELECT q.run FROM due q {OF_DUE}
+            AND q.queue IS NULL ORDER BY q.wake_at LIMIT 1) d LIMIT 1"
+    )
+});
+
+/// When the first runs are due that a claim would get: $1 codes, $2 now, $3 limit. Runs of queues are in an index of their own.
+static FIRST_DUE: LazyLock<String> = LazyLock::new(|| {
+    let first = |of: &str| {
+        format!("(SELECT q.wake_at FROM due q {OF_DUE} AND q.queue {of} ORDER BY q.wake_at LIMIT $3::int8)")
+    };
+    format!(
+        "SELECT d.wake_at FROM unnest($1::text[]) AS k(code) CROSS JOIN LATERAL ({} UNION ALL {}) d
+        ORDER BY d.wake_at LIMIT $3",
+        first("IS NULL"),
+        first("IS NOT NULL")
+    )
+});
 
 impl Database {
     /// When the runs are due, in order, that a claim would get now.
@@ -147,7 +161,7 @@ impl Database {
         let (codes, now) = (distinct(&request.codes), row::micros(request.now));
         let limit = number(request.limit.min(MOST));
         ask!(self, |conn| {
-            let rows = conn.query(FIRST_DUE, &[&codes, &now, &limit]).await?;
+            let rows = conn.query(&FIRST_DUE, &[&codes, &now, &limit]).await?;
             rows.iter().map(|row| get(row, 0)).collect()
         })
     }
@@ -263,7 +277,7 @@ impl Database {
             if got.len() >= limit {
                 break;
             }
-            let more = ask!(self, |conn| Ok(conn.query_opt(ANY_DUE, &[&codes, &now]).await?.is_some()))?;
+            let more = ask!(self, |conn| Ok(conn.query_opt(&ANY_DUE, &[&codes, &now]).await?.is_some()))?;
             if !more {
                 break;
             }

@@ -124,12 +124,16 @@ pub(crate) fn is_missing(error: &Error) -> bool {
     error.code().is_some_and(|code| code.code() == "22012")
 }
 
+/// What the driver says where encryption is demanded and the server has none.
+const NO_TLS: &str = "server does not support TLS";
+
 /// Whether the connection string or the account is wrong, so that the next try fails as well.
 fn is_configuration(error: &Error) -> bool {
-    let text = error.to_string();
+    let text = said(error);
     ["invalid connection string", "invalid configuration", "authentication error"]
         .iter()
         .any(|start| text.starts_with(start))
+        || text.ends_with(NO_TLS)
 }
 
 /// What the server or the driver said, with all causes.
@@ -168,7 +172,8 @@ pub(crate) fn translate(error: &Error, store: &str) -> StoreError {
 
 /// What to do about an error, where that can be said.
 fn advice(error: &Error) -> Option<&'static str> {
-    Some(match error.code()?.code() {
+    let Some(code) = error.code() else { return advice_of_the_driver(&said(error)) };
+    Some(match code.code() {
         "26000" | "42P05" => {
             "a pooler stands between the store and Postgres: set PostgresOptions::pooler(true), or let it keep prepared \
              statements (PgBouncer: max_prepared_statements)"
@@ -188,8 +193,30 @@ fn advice(error: &Error) -> Option<&'static str> {
              UPDATE, DELETE ON ALL TABLES IN SCHEMA .. TO ..; to create or migrate the tables also GRANT CREATE ON \
              DATABASE .. TO .."
         }
-        "42P01" | "3F000" | "42703" => "the store's tables were changed or dropped while it was open",
+        "42P01" | "3F000" | "42703" => {
+            "the store's tables were changed or dropped while it was open; or a pooler stands between the store and \
+             Postgres: set PostgresOptions::pooler(true)"
+        }
         "22021" => "a text holds the character U+0000, which Postgres cannot store",
+        _ => return None,
+    })
+}
+
+/// What to do about an error that the server did not send.
+fn advice_of_the_driver(said: &str) -> Option<&'static str> {
+    Some(match said {
+        _ if said.ends_with(NO_TLS) => {
+            "the connection string demands encryption: set ssl = on in postgresql.conf, or sslmode=prefer"
+        }
+        _ if said.starts_with("error connecting to server") => {
+            "look whether the server runs, and whether host and port of the connection string are its own"
+        }
+        _ if said.ends_with("password missing") => {
+            "the server asks for a password and the connection string has none: postgres://user:password@host/database"
+        }
+        _ if said.ends_with("host and hostaddr are missing") => {
+            "the connection string is empty or names no host: postgres://user:password@host:5432/database"
+        }
         _ => return None,
     })
 }

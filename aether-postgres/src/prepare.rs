@@ -38,7 +38,8 @@ impl Database {
         let client = done.map_err(|error| match error.try_into_panic() {
             Ok(panic) => format!("it panicked: {}", panic_text(&*panic)),
             Err(error) => error.to_string(),
-        })??;
+        })?;
+        let client = client.map_err(with_advice)?;
         what_is_left(&client).await?;
         let kept = lock.word("COMMIT").await;
         kept.map_err(|error| {
@@ -69,6 +70,21 @@ impl Database {
 
     fn told(&self, error: &tokio_postgres::Error) -> BoxError {
         crate::error::translate(error, &self.name).into()
+    }
+}
+
+/// An error of the program's own statements. Postgres lets nobody but the owner of the database make tables in the schema
+/// `public`, since version 15.
+fn with_advice(error: BoxError) -> BoxError {
+    let Some(driver) = error.downcast_ref::<tokio_postgres::Error>() else { return error };
+    let said = said(driver);
+    match driver.code().is_some_and(|code| code.code() == "42501") {
+        true => format!(
+            "{said}; the role lacks a right: GRANT CREATE ON SCHEMA public TO .., or make the tables in a schema that it owns, \
+             or let the role that migrates make them"
+        )
+        .into(),
+        false => error,
     }
 }
 

@@ -371,7 +371,10 @@ async fn upgrade(conn: &Connection, store: &str, options: &PostgresOptions) -> R
     let done = usize::try_from(found).unwrap_or(0);
     for migration in MIGRATIONS.iter().skip(done) {
         let sql = if options.portable { without_storage(migration) } else { (*migration).to_owned() };
-        transaction.batch(&sql).await?;
+        if let Err(error) = transaction.batch(&sql).await {
+            transaction.rollback().await?;
+            return Err(taken(error, store, conn.schema()));
+        }
     }
     transaction.execute("UPDATE schema_version SET version = $1::int8 WHERE one = 1", &[&supported]).await?;
     transaction.commit().await?;
@@ -382,6 +385,20 @@ async fn upgrade(conn: &Connection, store: &str, options: &PostgresOptions) -> R
 /// The version of the tables that this build makes.
 pub(crate) fn newest() -> i64 {
     i64::try_from(MIGRATIONS.len()).unwrap_or(i64::MAX)
+}
+
+/// Under the lock of a migration no other worker makes tables: what is there already is somebody else's.
+fn taken(error: OpError, store: &str, schema: &str) -> OpError {
+    match &error {
+        OpError::Driver(exists) if exists.code().is_some_and(|code| code.code() == "42P07") => {
+            let reason = format!(
+                "{}, and it is not the store's: drop it, or choose another schema with PostgresOptions::schema (here `{schema}`)",
+                crate::error::said(exists)
+            );
+            StoreError::Open { store: store.into(), reason }.into()
+        }
+        _ => error,
+    }
 }
 
 fn newer(store: &str, found: i64, supported: i64) -> OpError {

@@ -115,6 +115,13 @@ fn percent_decoded(text: &str) -> String {
 /// Splits `name=value name='quoted value'`.
 fn split_words(text: &str) -> Result<(String, Named), String> {
     let (mut kept, mut ours) = (String::new(), Vec::new());
+    if let Some((scheme, _)) = text.split_once("://")
+        && scheme.chars().all(|c| c.is_ascii_alphanumeric())
+    {
+        return Err(format!(
+            "the connection string begins with `{scheme}://`: write postgres:// or postgresql://"
+        ));
+    }
     let mut rest = text.trim_start();
     while !rest.is_empty() {
         let (name, behind) = rest.split_once('=').ok_or("the connection string has a name without `=`")?;

@@ -93,15 +93,18 @@ pub(crate) static LANES: LazyLock<String> = LazyLock::new(|| {
     format!("{any} UNION ALL {} ORDER BY 1, 2, 4, 3", arm(true, " AND a.begun", "true"))
 });
 
-/// The first runs of lanes: $1 queues, $2 keys, $3 codes, $4 how many of each.
+/// The first runs of lanes: $1 queues, $2 keys, $3 codes, $4 how many of each. Where one key has most of what waits, the
+/// planner would rather read all open runs of a code and sort them: what is looked up of a run is kept behind `OFFSET 0`, so
+/// that the index that has them in order comes first.
 pub(crate) const HEADS: &str = "
 SELECT n.queue, n.key, b.begun, h.rank, h.place, h.shard, h.run
 FROM unnest($1::text[], $2::text[]) AS n(queue, key)
     CROSS JOIN unnest(ARRAY[true, false]) AS b(begun) CROSS JOIN unnest($3::text[]) AS k(code)
     CROSS JOIN LATERAL (SELECT d.rank, d.place, d.shard, d.run FROM due d
-        JOIN runs o ON o.shard = d.shard AND o.id = d.run
+        CROSS JOIN LATERAL (SELECT o.code, o.owner, o.status, o.parked FROM runs o
+            WHERE o.shard = d.shard AND o.id = d.run OFFSET 0) r
         WHERE d.queue = n.queue AND d.queue_key = n.key AND d.begun = b.begun AND d.code = k.code
-            AND d.ready IS NOT NULL AND o.owner IS NULL AND o.status < 3 AND NOT o.parked AND o.code = d.code
+            AND d.ready IS NOT NULL AND r.owner IS NULL AND r.status < 3 AND NOT r.parked AND r.code = d.code
         ORDER BY d.rank, d.place LIMIT $4::int8) h";
 
 /// How many runs of each scope there are that a condition holds for, counted up to a number.

@@ -46,6 +46,33 @@ async fn what_is_wrong_with_a_database_is_said_with_what_to_do() {
     assert!(powerless.contains("GRANT USAGE ON SCHEMA"), "{powerless}");
     let url = said("postgres://aether@127.0.0.1:1/db?sslmode=strange").await;
     assert!(url.contains("verify-full"), "{url}");
+    let scheme = said("postgress://aether@127.0.0.1/db").await;
+    assert!(scheme.contains("begins with `postgress://`: write postgres://"), "{scheme}");
+    let nothing = said("").await;
+    assert!(nothing.contains("names no host: postgres://user:password@host"), "{nothing}");
+    let nobody = said("postgres://aether@127.0.0.1:1/db").await;
+    assert!(nobody.contains("look whether the server runs"), "{nobody}");
+    let query = if table.url.contains('?') { '&' } else { '?' };
+    let demanding = format!("{}{query}sslmode=require", table.url);
+    let patient = Database::open(&demanding, options());
+    let encrypted = tokio::time::timeout(std::time::Duration::from_secs(8), patient).await;
+    let encrypted = encrypted.expect("no other try helps").unwrap_err().to_string();
+    assert!(encrypted.contains("ssl = on"), "{encrypted}");
+}
+
+#[tokio::test]
+async fn tables_of_others_under_the_names_of_the_store_are_named() {
+    let own = Cluster::shared().database().await;
+    let client = connect(&own.url()).await;
+    client
+        .batch_execute("CREATE SCHEMA IF NOT EXISTS aether; CREATE TABLE aether.runs(x int)")
+        .await
+        .unwrap();
+    let refused = Database::open(&own.url(), options()).await.unwrap_err().to_string();
+    assert!(
+        refused.contains("relation \"runs\" already exists [42P07], and it is not the store's"),
+        "{refused}"
+    );
 }
 
 #[tokio::test]
