@@ -149,7 +149,7 @@ async fn create_and_launch(inner: &Arc<Inner>, new: NewRunOf) -> Result<Created,
             adopts: None,
             queued: false,
         };
-        shared.observe(&origin.id, at, vec![created]);
+        shared.observe(&origin.id, || at, vec![created]);
         launch_run(
             inner,
             Launch {

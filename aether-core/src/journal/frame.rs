@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
+use serde::Serialize;
 use serde_json::value::RawValue;
 use sha2::{Digest as _, Sha256};
 
@@ -61,10 +62,50 @@ impl Frame {
     /// # Errors
     /// [`PayloadError::Encode`] when an event does not serialize.
     pub fn encode(events: &[Event]) -> Result<Self, PayloadError> {
-        let text = serde_json::to_string(events)
-            .map_err(|e| PayloadError::Encode { ty: "journal events", reason: e.to_string() })?;
-        Ok(Self { count: u32::try_from(events.len()).unwrap_or(u32::MAX), text })
+        let mut text = Vec::with_capacity(events.iter().map(room).sum());
+        put(&mut text, events)?;
+        Self::of(events.len(), text)
     }
+
+    /// Encodes `events`, and the same events with `otherwise` in place of the last one.
+    pub(crate) fn either(events: &[Event], otherwise: &Event) -> Result<(Self, Self), PayloadError> {
+        let (last, before) = events.split_last().map_or((otherwise, events), |(last, before)| (last, before));
+        // What they have in common is encoded once: `[a,b]` is made `[a,b,`.
+        let mut text = Vec::with_capacity(events.iter().map(room).sum());
+        put(&mut text, before)?;
+        text.pop();
+        if !before.is_empty() {
+            text.push(b',');
+        }
+        let mut other = Vec::with_capacity(text.len() + room(otherwise));
+        other.extend_from_slice(&text);
+        for (text, end) in [(&mut text, last), (&mut other, otherwise)] {
+            put(text, end)?;
+            text.push(b']');
+        }
+        let count = before.len() + 1;
+        Ok((Self::of(count, text)?, Self::of(count, other)?))
+    }
+
+    fn of(events: usize, text: Vec<u8>) -> Result<Self, PayloadError> {
+        let text = String::from_utf8(text).map_err(|e| unencodable(&e))?;
+        Ok(Self { count: u32::try_from(events).unwrap_or(u32::MAX), text })
+    }
+}
+
+fn put<T: Serialize + ?Sized>(text: &mut Vec<u8>, events: &T) -> Result<(), PayloadError> {
+    serde_json::to_writer(text, events).map_err(|e| unencodable(&e))
+}
+
+fn unencodable(error: &dyn std::fmt::Display) -> PayloadError {
+    PayloadError::Encode { ty: "journal events", reason: error.to_string() }
+}
+
+/// About as many bytes as the text of an event has: most have few beside their values.
+fn room(event: &Event) -> usize {
+    let mut room = 160;
+    event.for_each_large(&mut |_, value| room += value.as_str().len());
+    room
 }
 
 /// A frame as a store holds it.
@@ -200,6 +241,8 @@ fn unhex(text: &str) -> Option<ChainHash> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::journal::event::NodeFinished;
+    use crate::vocabulary::id::CommandId;
 
     #[test]
     fn a_later_generation_is_chained_to_the_hash_that_it_names() {
@@ -223,6 +266,17 @@ mod tests {
     fn stored(text: &str) -> StoredFrame {
         let at = Timestamp::UNIX_EPOCH;
         StoredFrame { position: 0, at, epoch: 1, text: text.into(), chain: chain(&CHAIN_START, 0, at, text) }
+    }
+
+    #[test]
+    fn frames_that_differ_in_their_last_event_are_encoded_as_each_alone() {
+        let event = |name: &str| Event::from(NodeFinished { command: CommandId::new("0", name) });
+        for before in [vec![], vec![event("a")], vec![event("a"), event("\"b")]] {
+            let with = |last: Event| before.iter().cloned().chain([last]).collect::<Vec<_>>();
+            let (events, others) = (with(event("last")), with(event("other")));
+            let (one, other) = Frame::either(&events, &event("other")).unwrap();
+            assert_eq!((one, other), (Frame::encode(&events).unwrap(), Frame::encode(&others).unwrap()));
+        }
     }
 
     #[test]

@@ -80,6 +80,22 @@ impl Frame {
     }
 }
 
+impl Frame {
+    /// As [`Frame::either`], with references in place of the values in `stored`.
+    pub(crate) fn referring_either(
+        events: &[Event],
+        otherwise: &Event,
+        stored: &[LargeValue],
+    ) -> Result<(Self, Self), PayloadError> {
+        if stored.is_empty() {
+            return Self::either(events, otherwise);
+        }
+        let before = events.len().saturating_sub(1);
+        let others: Vec<_> = events.iter().take(before).chain([otherwise]).cloned().collect();
+        Ok((Self::referring(events, stored)?, Self::referring(&others, stored)?))
+    }
+}
+
 /// One event as JSON, with references in place of the values in `stored`.
 pub(crate) fn refer(event: &Event, stored: &[LargeValue]) -> Result<String, PayloadError> {
     let encode = |ty, error: serde_json::Error| PayloadError::Encode { ty, reason: error.to_string() };

@@ -94,6 +94,7 @@ fn step_call(
         emitted: false,
         in_ledger: false,
         attempt: 0,
+        named: None,
         tried_since: None,
         failures: Failures::default(),
         unknown_tries: 0,
@@ -146,7 +147,7 @@ impl StepCall {
     async fn match_history(&self) -> Matched {
         let normalize = |recorded: &Payload| self.body.canonical_args(recorded);
         let requested = Requested { args: &self.args, digest: &self.digest, normalize: &normalize };
-        let (digest, site) = (Some(&self.digest), self.site.clone());
+        let (digest, site) = (Some(&self.digest), self.site.as_deref());
         self.run.request_with(&self.command, self.options.class, digest, Some(&requested), site).await
     }
 
@@ -305,7 +306,7 @@ impl StepCall {
 
     /// Asks the ledger for the right to run the body; the intent is durable when it is granted.
     async fn acquire(&mut self) -> Next {
-        let (key, invocation) = (self.key(), self.invocation());
+        let (key, invocation) = self.name_attempt();
         let business_key = match self.business_key() {
             Ok(business_key) => business_key,
             Err(error) => {
@@ -314,10 +315,10 @@ impl StepCall {
                 return Next::Done(answered);
             }
         };
-        let (events, refused) = self.acquire_events(&key, &invocation);
+        let (mut events, refusal) = self.acquire_events(&key, &invocation);
         let stored = self.run.store_large(&events).await;
-        let otherwise = match Frame::referring(&refused, &stored) {
-            Ok(frame) => frame,
+        let (frame, otherwise) = match Frame::referring_either(&events, &refusal, &stored) {
+            Ok(frames) => frames,
             Err(error) => {
                 let error = StepError::Unrecordable(self.run.failure(&self.command, error));
                 return Next::Done(Err(error.recorded()));
@@ -325,13 +326,15 @@ impl StepCall {
         };
         let entry = self.ledger_entry(key.clone(), invocation.clone(), business_key);
         if let Some(holder) = self.reserve_key(&entry).await {
-            let extras = AppendExtras { stored, ..AppendExtras::default() };
-            self.run.append_durably(refused, None, extras).await;
+            let extras = AppendExtras { frame: Some(otherwise), ..AppendExtras::default() };
+            events.pop();
+            events.push(refusal);
+            self.run.append_durably(events, None, extras).await;
             return Next::Done(self.refuse(Some(holder)).await);
         }
         self.began = Some(entry.started_at);
         let acquire = Some(Acquire { entry, otherwise });
-        let extras = AppendExtras { stored, ..AppendExtras::default() };
+        let extras = AppendExtras { frame: Some(frame), ..AppendExtras::default() };
         let receipt = self.run.append_durably(events, acquire, extras).await;
         self.in_ledger = true;
         match LedgerAnswer::read(&key, receipt.acquired) {
@@ -355,15 +358,10 @@ impl StepCall {
         }
     }
 
-    /// The events of an attempt whose key is granted, and as many that take their place where it is refused: positions
-    /// never depend on the ledger's answer.
-    fn acquire_events(
-        &mut self,
-        key: &IdempotencyKey,
-        invocation: &InvocationId,
-    ) -> (Vec<Event>, Vec<Event>) {
+    /// The events of an attempt whose key is granted, and the one that takes the place of the last where it is refused:
+    /// positions never depend on the ledger's answer.
+    fn acquire_events(&mut self, key: &IdempotencyKey, invocation: &InvocationId) -> (Vec<Event>, Event) {
         let mut granted = self.start_events();
-        let mut refused = granted.clone();
         let (command, invocation, key) = (self.command.clone(), invocation.clone(), key.clone());
         let (tool, attempt) = (self.name.to_string(), self.attempt);
         let refusal = ToolInvocationRefused {
@@ -371,9 +369,8 @@ impl StepCall {
             invocation: invocation.clone(),
             key: key.clone(),
         };
-        refused.push(refusal.into());
         granted.push(ToolInvocationStarted { command, invocation, tool, attempt, key }.into());
-        (granted, refused)
+        (granted, refusal.into())
     }
 
     /// The ledger row of an attempt that starts now.

@@ -43,7 +43,7 @@ impl StepCall {
                     digest: self.digest.clone(),
                     input: (!self.emitted).then(|| self.args.clone()),
                     path,
-                    site: self.site.clone(),
+                    site: self.site.take(),
                     constraints: self.options.constraints(),
                 }
                 .into(),
@@ -53,12 +53,28 @@ impl StepCall {
         events
     }
 
+    /// The key of this attempt.
     pub(crate) fn key(&self) -> IdempotencyKey {
-        IdempotencyKey::new(&self.run.id, &self.command, self.attempt)
+        match &self.named {
+            Some(named) if named.attempt == self.attempt => named.key.clone(),
+            _ => IdempotencyKey::new(&self.run.id, &self.command, self.attempt),
+        }
     }
 
+    /// The invocation of this attempt.
     pub(crate) fn invocation(&self) -> InvocationId {
-        InvocationId::new(&self.command, self.attempt)
+        match &self.named {
+            Some(named) if named.attempt == self.attempt => named.invocation.clone(),
+            _ => InvocationId::new(&self.command, self.attempt),
+        }
+    }
+
+    /// Keeps key and invocation of this attempt: its events and its ledger row name them several times.
+    pub(crate) fn name_attempt(&mut self) -> (IdempotencyKey, InvocationId) {
+        let (key, invocation) = (self.key(), self.invocation());
+        let named = NamedAttempt { attempt: self.attempt, key: key.clone(), invocation: invocation.clone() };
+        self.named = Some(named);
+        (key, invocation)
     }
 
     pub(crate) fn body_call(&self) -> BodyCall<'_> {
@@ -269,12 +285,21 @@ pub(crate) struct StepCall {
     pub(crate) in_ledger: bool,
     /// Logical attempt, from 0.
     pub(crate) attempt: u32,
+    /// What the newest attempt at the ledger is called.
+    pub(crate) named: Option<NamedAttempt>,
     /// When the newest attempt began, if it began in this process.
     pub(crate) tried_since: Option<Timestamp>,
     /// How its attempts failed so far.
     pub(crate) failures: Failures,
     /// How often the newest invocation was sent again because its outcome was unknown.
     pub(crate) unknown_tries: u32,
+}
+
+/// How events and ledger call an attempt.
+pub(crate) struct NamedAttempt {
+    attempt: u32,
+    key: IdempotencyKey,
+    invocation: InvocationId,
 }
 
 /// The outcome in a committed ledger row.

@@ -239,7 +239,7 @@ impl StepCall {
         events.extend(event.clone());
         self.run.with_obligations(|obligations| events.iter().for_each(|event| obligations.apply(event)));
         log::appended(&self.run.id, &events);
-        self.run.shared.observe(&self.run.id, self.run.now(), events);
+        self.run.shared.observe(&self.run.id, || self.run.now(), events);
         event
     }
 

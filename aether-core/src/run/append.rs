@@ -93,7 +93,7 @@ impl Run {
         &self,
         events: Vec<Event>,
         acquire: Option<Acquire>,
-        extras: AppendExtras,
+        mut extras: AppendExtras,
         awaited: bool,
     ) -> Option<AppendReply> {
         if self.is_halted() {
@@ -101,7 +101,11 @@ impl Run {
             return None;
         }
         // Encoded before the lock is taken: encoding takes time, and needs no position.
-        let frame = match Frame::referring(&events, &extras.stored) {
+        let encoded = match extras.frame.take() {
+            Some(frame) => Ok(frame),
+            None => Frame::referring(&events, &extras.stored),
+        };
+        let frame = match encoded {
             Ok(frame) => frame,
             Err(error) => {
                 let reason = error.to_string();
@@ -113,7 +117,7 @@ impl Run {
         let waits = |open: &mut OpenWaits, at| open.append(at, &events);
         let reply = self.queue(frame, waits, None, acquire, extras, awaited);
         log::appended(&self.id, &events);
-        self.shared.observe(&self.id, self.now(), events);
+        self.shared.observe(&self.id, || self.now(), events);
         reply
     }
 
@@ -246,6 +250,8 @@ pub(crate) struct AppendExtras {
     pub(crate) renews: Option<Renewal>,
     /// Values of the events that are already in the effect store; the events refer to them.
     pub(crate) stored: Vec<LargeValue>,
+    /// The events as JSON, where that was made before.
+    pub(crate) frame: Option<Frame>,
 }
 
 impl AppendExtras {

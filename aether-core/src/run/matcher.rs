@@ -25,7 +25,7 @@ impl Run {
         digest: Option<&Digest>,
         site: Option<String>,
     ) -> Matched {
-        self.request_with(command, class, digest, None, site).await
+        self.request_with(command, class, digest, None, site.as_deref()).await
     }
 
     /// As [`Run::request`]. Where the digests differ, `args` tell whether the recorded arguments are the same ones in an
@@ -36,13 +36,13 @@ impl Run {
         class: EffectClass,
         digest: Option<&Digest>,
         args: Option<&Requested<'_>>,
-        site: Option<String>,
+        site: Option<&str>,
     ) -> Matched {
         let side = || CommandSummary {
             command: command.clone(),
             class,
             digest: digest.cloned(),
-            site: site.clone(),
+            site: site.map(str::to_owned),
         };
         // Compared before the policy is asked: a policy must not see a command that history contradicts.
         let compared = self.lock().history.request(command.place()).map(|found| {

@@ -36,8 +36,8 @@ pub(crate) struct LogScope {
 impl LogScope {
     /// The scope at `path`; `None` in a run that has nothing to replay.
     pub(crate) fn of(run: &Arc<Run>, path: &str) -> Option<Arc<Self>> {
-        let (run, path) = (Arc::clone(run), path.to_owned());
-        run.is_resumed().then(|| Arc::new(Self { run, path, live: AtomicBool::new(false) }))
+        let scope = || Self { run: Arc::clone(run), path: path.to_owned(), live: AtomicBool::new(false) };
+        run.is_resumed().then(|| Arc::new(scope()))
     }
 
     /// Whether the code that runs next in this scope ran before.

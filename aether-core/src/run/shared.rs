@@ -97,9 +97,9 @@ impl EngineShared {
     }
 
     /// Sends events to the observers, if there are any.
-    pub(crate) fn observe(&self, run: &RunId, at: Timestamp, events: Vec<Event>) {
+    pub(crate) fn observe(&self, run: &RunId, at: impl FnOnce() -> Timestamp, events: Vec<Event>) {
         if self.observers.receiver_count() > 0 {
-            let observed = Observed { run: run.clone(), at, events: events.into() };
+            let observed = Observed { run: run.clone(), at: at(), events: events.into() };
             let _no_observer_left = self.observers.send(observed);
         }
     }

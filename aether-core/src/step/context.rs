@@ -56,7 +56,7 @@ pub(crate) struct Given {
     pub(crate) options: StepOptions,
     pub(crate) attempt: u32,
     /// The run's recorded seed, from which random values are derived.
-    pub(crate) seed: String,
+    pub(crate) seed: Arc<str>,
     pub(crate) started_at: Timestamp,
     pub(crate) intent: Option<DurableIntent>,
     pub(crate) cancellation: Arc<Cancellation>,

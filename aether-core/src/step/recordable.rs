@@ -3,12 +3,13 @@
 //! Promise: a type that cannot be recorded is a compile error that says what to derive.
 
 use std::fmt::{Debug, Display};
+use std::string::FromUtf8Error;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
-use crate::vocabulary::payload::{Payload, PayloadError, shallow_json};
+use crate::vocabulary::payload::{Payload, PayloadError, put_shallow};
 
 /// A value that can be recorded: it serializes, deserializes, and owns its data. Implemented for every such type.
 ///
@@ -118,7 +119,7 @@ impl<T: Recordable> Argument for T {
 /// Collects named arguments into one recorded JSON object.
 #[derive(Debug)]
 pub struct ArgsEncoder {
-    text: String,
+    text: Vec<u8>,
     error: Option<PayloadError>,
 }
 
@@ -131,20 +132,22 @@ impl Default for ArgsEncoder {
 impl ArgsEncoder {
     /// No arguments yet.
     pub fn new() -> Self {
-        Self { text: String::from("{"), error: None }
+        let mut text = Vec::with_capacity(64);
+        text.push(b'{');
+        Self { text, error: None }
     }
 
     /// Adds one argument. `name` must be a Rust identifier.
     #[must_use]
     pub fn field<T: Serialize + ?Sized>(mut self, name: &str, value: &T) -> Self {
         if self.text.len() > 1 {
-            self.text.push(',');
+            self.text.push(b',');
         }
-        self.text.push('"');
-        self.text.push_str(name);
-        self.text.push_str("\":");
-        match shallow_json(value) {
-            Ok(json) => self.text.push_str(&json),
+        self.text.push(b'"');
+        self.text.extend_from_slice(name.as_bytes());
+        self.text.extend_from_slice(b"\":");
+        match put_shallow(&mut self.text, value) {
+            Ok(()) => {}
             Err(PayloadError::Encode { ty, reason }) => {
                 let reason = format!("argument `{name}`: {reason}");
                 self.error.get_or_insert(PayloadError::Encode { ty, reason });
@@ -164,8 +167,11 @@ impl ArgsEncoder {
         if let Some(error) = self.error {
             return Err(error);
         }
-        self.text.push('}');
-        Payload::from_text(self.text)
+        self.text.push(b'}');
+        let text = String::from_utf8(self.text);
+        let unreadable =
+            |error: FromUtf8Error| PayloadError::Encode { ty: "arguments", reason: error.to_string() };
+        Payload::from_text(text.map_err(unreadable)?)
     }
 }
 

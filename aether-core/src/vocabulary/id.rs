@@ -3,7 +3,7 @@
 //! Promise: two different things never share an id, and an id computed on replay equals the id computed on the first
 //! run. Nothing here reads a clock or draws randomness.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -140,6 +140,19 @@ impl CommandId {
         Self(text.into())
     }
 
+    /// The id of the command with this number in the scope at `path`, which is empty for the root.
+    pub(crate) fn numbered(path: &str, ordinal: u32, name: &str) -> Self {
+        let mut text = String::with_capacity(path.len() + name.len() + 12);
+        if !path.is_empty() {
+            text.push_str(path);
+            text.push('.');
+        }
+        push_number(&mut text, ordinal);
+        text.push(':');
+        text.push_str(name);
+        Self(text.into())
+    }
+
     /// The whole id as text.
     pub fn as_str(&self) -> &str {
         &self.0
@@ -228,11 +241,22 @@ pub struct IdempotencyKey(Arc<str>);
 impl IdempotencyKey {
     /// The key of `attempt` (from 0) at `command` in `run`.
     pub fn new(run: &RunId, command: &CommandId, attempt: u32) -> Self {
-        let (place, name) = (command.place(), escaped(command.name()));
-        if name == command.name() {
-            return Self(format!("aether:{run}:{command}:{attempt}").into());
+        let name = escaped(command.name());
+        // As long as most of them are: every step makes one.
+        let mut text = String::with_capacity(run.as_str().len() + command.as_str().len() + 16);
+        for part in ["aether:", run.as_str(), ":"] {
+            text.push_str(part);
         }
-        Self(format!("aether:{run}:{place}:{name}:{attempt}").into())
+        if name == command.name() {
+            text.push_str(command.as_str());
+        } else {
+            for part in [command.place(), ":", &name] {
+                text.push_str(part);
+            }
+        }
+        text.push(':');
+        push_number(&mut text, attempt);
+        Self(text.into())
     }
 
     /// The key as text.
@@ -260,6 +284,11 @@ impl IdempotencyKey {
         };
         Some((CommandId::new(place, &name), attempt.parse().ok()?))
     }
+}
+
+fn push_number(text: &mut String, number: u32) {
+    // Writing to a string does not fail.
+    let _written = write!(text, "{number}");
 }
 
 /// A command's name without colons. A name without any stays as it is, unless it looks like an escaped one.
@@ -296,7 +325,11 @@ pub struct InvocationId(Arc<str>);
 impl InvocationId {
     /// The invocation of `attempt` at `command`.
     pub fn new(command: &CommandId, attempt: u32) -> Self {
-        Self(format!("{command}#{attempt}").into())
+        let mut text = String::with_capacity(command.as_str().len() + 8);
+        text.push_str(command.as_str());
+        text.push('#');
+        push_number(&mut text, attempt);
+        Self(text.into())
     }
 
     /// The command that was attempted.

@@ -103,11 +103,11 @@ impl Payload {
         if nesting(&text) > NESTING {
             return Err(PayloadError::TooDeep { ty: "JSON" });
         }
-        let start = text.chars().take(120).collect();
-        RawValue::from_string(text).map(Self).map_err(|e| PayloadError::Decode {
+        let read: Result<&RawValue, _> = serde_json::from_str(&text);
+        read.map(|raw| Self(raw.to_owned())).map_err(|e| PayloadError::Decode {
             ty: "JSON",
             reason: e.to_string(),
-            start,
+            start: text.chars().take(120).collect(),
         })
     }
 
@@ -158,11 +158,19 @@ impl Digest {
     /// # Errors
     /// [`PayloadError`] when the text is not JSON or has no canonical form.
     pub fn of(payload: &Payload) -> Result<Self, PayloadError> {
+        if is_plainly_canonical(payload.as_str()) {
+            return Ok(Self::over(payload.as_str().as_bytes()));
+        }
         let mut value: serde_json::Value = payload.decode()?;
         tag_wide_integers(&mut value);
         let canonical = serde_json_canonicalizer::to_vec(&value)
             .map_err(|e| PayloadError::Encode { ty: "canonical JSON", reason: e.to_string() })?;
-        Ok(Self(hex(&Sha256::digest(&canonical)).into()))
+        Ok(Self::over(&canonical))
+    }
+
+    /// The digest of a text in canonical form.
+    fn over(canonical: &[u8]) -> Self {
+        Self(hex(&Sha256::digest(canonical)).into())
     }
 
     /// The digest as 64 hexadecimal digits.
@@ -195,18 +203,21 @@ pub fn hex(bytes: &[u8]) -> String {
 }
 
 /// JSON text of `value`. Stops with an error at [`NESTING`] levels, before deep nesting can overflow the stack.
-pub(crate) fn shallow_json<T: Serialize + ?Sized>(value: &T) -> Result<String, PayloadError> {
-    let ty = std::any::type_name::<T>();
+fn shallow_json<T: Serialize + ?Sized>(value: &T) -> Result<String, PayloadError> {
     let mut text = Vec::with_capacity(128);
-    let mut serializer = serde_json::Serializer::with_formatter(&mut text, Shallow::default());
-    match value.serialize(&mut serializer) {
-        Ok(()) => {}
-        Err(error) if error.io_error_kind() == Some(io::ErrorKind::FileTooLarge) => {
-            return Err(PayloadError::TooDeep { ty });
-        }
-        Err(error) => return Err(PayloadError::Encode { ty, reason: error.to_string() }),
-    }
+    put_shallow(&mut text, value)?;
+    let ty = std::any::type_name::<T>();
     String::from_utf8(text).map_err(|error| PayloadError::Encode { ty, reason: error.to_string() })
+}
+
+/// Appends the JSON text of `value` to `text`, and stops likewise; what was written up to an error stays there.
+pub(crate) fn put_shallow<T: Serialize + ?Sized>(text: &mut Vec<u8>, value: &T) -> Result<(), PayloadError> {
+    let ty = std::any::type_name::<T>();
+    let mut serializer = serde_json::Serializer::with_formatter(text, Shallow::default());
+    value.serialize(&mut serializer).map_err(|error| match error.io_error_kind() {
+        Some(io::ErrorKind::FileTooLarge) => PayloadError::TooDeep { ty },
+        _ => PayloadError::Encode { ty, reason: error.to_string() },
+    })
 }
 
 /// Writes compact JSON and refuses to go deeper than [`NESTING`].
@@ -274,6 +285,74 @@ fn nesting(text: &str) -> usize {
     deepest
 }
 
+/// Whether JSON text is its own canonical form, as far as a look at its bytes tells: the arguments of most steps. Sure only
+/// of plain strings, of whole numbers that are short, and of members in the order of their names.
+fn is_plainly_canonical(text: &str) -> bool {
+    plain_value(text.as_bytes()).is_some_and(<[u8]>::is_empty)
+}
+
+/// What follows a value; `None` where it is not plain.
+fn plain_value(text: &[u8]) -> Option<&[u8]> {
+    match *text.first()? {
+        b'"' => plain_string(text).map(|(_, rest)| rest),
+        b'{' => plain_object(text),
+        b'[' => plain_array(text),
+        b'0' => text.get(1..).filter(|rest| !rest.first().is_some_and(u8::is_ascii_digit)),
+        b'1'..=b'9' => {
+            let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
+            text.get(digits..).filter(|_| digits <= SHORT)
+        }
+        _ => [&b"true"[..], b"false", b"null"].iter().find_map(|word| text.strip_prefix(*word)),
+    }
+}
+
+/// A string without escapes, and what follows it.
+fn plain_string(text: &[u8]) -> Option<(&[u8], &[u8])> {
+    let text = text.strip_prefix(b"\"")?;
+    let end = text.iter().position(|byte| !matches!(byte, b' '..=b'~') || matches!(byte, b'"' | b'\\'))?;
+    let (string, rest) = text.split_at(end);
+    Some((string, rest.strip_prefix(b"\"")?))
+}
+
+fn plain_array(text: &[u8]) -> Option<&[u8]> {
+    let mut rest = text.strip_prefix(b"[")?;
+    if let Some(rest) = rest.strip_prefix(b"]") {
+        return Some(rest);
+    }
+    loop {
+        rest = plain_value(rest)?;
+        match rest.split_first()? {
+            (b',', next) => rest = next,
+            (b']', behind) => return Some(behind),
+            _ => return None,
+        }
+    }
+}
+
+fn plain_object(text: &[u8]) -> Option<&[u8]> {
+    let mut rest = text.strip_prefix(b"{")?;
+    if let Some(rest) = rest.strip_prefix(b"}") {
+        return Some(rest);
+    }
+    let mut last: Option<&[u8]> = None;
+    loop {
+        let (name, value) = plain_string(rest)?;
+        if last.is_some_and(|last| last >= name) {
+            return None;
+        }
+        last = Some(name);
+        rest = plain_value(value.strip_prefix(b":")?)?;
+        match rest.split_first()? {
+            (b',', next) => rest = next,
+            (b'}', behind) => return Some(behind),
+            _ => return None,
+        }
+    }
+}
+
+/// Whole numbers of so many digits are written in full, and are exact as doubles.
+const SHORT: usize = 15;
+
 const EXACT: u64 = 1 << 53;
 
 fn tag_wide_integers(value: &mut serde_json::Value) {
@@ -306,6 +385,66 @@ mod tests {
         assert_ne!(digest("9007199254740992"), digest("9007199254740993"));
         assert_ne!(digest("[9007199254740993]"), digest("[9007199254740993.0]"));
         assert_eq!(digest("1.0"), digest("1"));
+    }
+
+    /// What a digest is defined by.
+    fn canonical(text: &str) -> Option<Vec<u8>> {
+        let mut value = serde_json::from_str(text).ok()?;
+        tag_wide_integers(&mut value);
+        serde_json_canonicalizer::to_vec(&value).ok()
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn what_is_plainly_canonical_is_its_own_canonical_form(
+            text in r#"[\[{]?("[a-c"\\é ~]{0,3}"|-?[0-9]{1,17}|true|null|[\[\]{}:, .eE-]){0,9}[\]}]?"#,
+            members in proptest::collection::vec(("[a-cA-C_é]{0,2}", 0..4_u32, "[a-c\"\u{7f}é/]{0,2}"), 0..4),
+        ) {
+            let object = members.iter().fold(serde_json::Map::new(), |mut object, (name, kind, text)| {
+                let value = match kind {
+                    0 => serde_json::json!({ name.clone(): text.len(), "a": [text, -1] }),
+                    1 => serde_json::json!([text, { "b": 9_007_199_254_740_993_u64 }]),
+                    2 => serde_json::json!(1e300),
+                    _ => serde_json::json!(text),
+                };
+                object.insert(name.clone(), value);
+                object
+            });
+            let object = serde_json::Value::Object(object).to_string();
+            let joined: Vec<_> = members.iter().map(|(name, number, _)| format!("\"{name}\":{number}")).collect();
+            let unsorted = format!("{{{}}}", joined.join(","));
+            for text in [&text, &object, &unsorted] {
+                if is_plainly_canonical(text) {
+                    proptest::prop_assert_eq!(canonical(text), Some(text.as_bytes().to_vec()), "{}", text);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_arguments_of_most_steps_are_plainly_canonical() {
+        for text in
+            [r#"{"number":7}"#, r#"{"a":[{},[],"x y",0,123456789012345],"b":{"c":true,"d":null}}"#, "[]"]
+        {
+            assert!(is_plainly_canonical(text), "{text}");
+            assert_eq!(canonical(text), Some(text.as_bytes().to_vec()));
+        }
+        for text in [
+            "-1",
+            "01",
+            "1.0",
+            "1e3",
+            "1234567890123456",
+            r#""\n""#,
+            r#""é""#,
+            r#"{"b":1,"a":1}"#,
+            r#"{"a":1,"a":1}"#,
+        ] {
+            assert!(!is_plainly_canonical(text), "{text}");
+        }
+        for text in ["[1,]", "{\"a\":1", "[1]]", " 1", "{,}", "tru", ""] {
+            assert!(!is_plainly_canonical(text), "{text}");
+        }
     }
 
     #[test]

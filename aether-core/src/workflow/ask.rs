@@ -146,7 +146,9 @@ impl Cx {
                 let (answer, sites) = answer.await?;
                 match answer {
                     // It was read before it was recorded.
-                    Ok(value) => Ok(read_recorded(&run, &command, "answer", sites, || value.decode()).await),
+                    Ok(value) => {
+                        Ok(read_recorded(&run, &command, "answer", || sites, || value.decode()).await)
+                    }
                     Err(expired) => {
                         let why = run.failure(&command, "no answer came in time");
                         let name = name.unwrap_or_else(|| command.name().to_owned());

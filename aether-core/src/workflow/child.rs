@@ -253,7 +253,7 @@ impl Cx {
                 Err(error) => error.decode().map(Err),
             };
             let (answered, recorded) = call.answer(|answered| read(answered).map(drop)).await;
-            read_recorded(run, command, "child's result", (recorded, site), || read(&answered)).await
+            read_recorded(run, command, "child's result", || (recorded, site), || read(&answered)).await
         });
         Child { effect, options }
     }
@@ -290,7 +290,7 @@ where
             let readable = |answered: &Answered| read_answer::<W::Output, W::Error>(answered).map(drop);
             let (answered, sites) = about_child(ticket, &self.id, answer, readable).await;
             let read = || read_answer(&answered);
-            read_recorded(&run, &command, "child's result", sites, read).await
+            read_recorded(&run, &command, "child's result", || sites, read).await
         })
     }
 
@@ -441,7 +441,7 @@ impl ChildCall<'_> {
     async fn match_history(&self) -> Matched {
         let normalize = |recorded: &Payload| (self.normalize)(recorded);
         let requested = Requested { args: &self.input, digest: &self.digest, normalize: &normalize };
-        let (digest, site) = (Some(&self.digest), self.site.clone());
+        let (digest, site) = (Some(&self.digest), self.site.as_deref());
         self.run.request_with(self.command, EffectClass::Workflow, digest, Some(&requested), site).await
     }
 
@@ -641,7 +641,7 @@ async fn commit(
     readable: impl FnOnce(&Answered) -> Result<(), PayloadError>,
     also: Option<Event>,
 ) -> Answered {
-    read_recorded(run, command, "child's result", (None, site), || readable(&answered)).await;
+    read_recorded(run, command, "child's result", || (None, site), || readable(&answered)).await;
     let (outcome, result, error) = match &answered {
         Ok(value) => (Outcome::Success, Some(value.clone()), None),
         Err(error) => (Outcome::PermanentFailure, None, Some(error.clone())),

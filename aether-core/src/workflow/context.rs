@@ -109,10 +109,10 @@ impl Cx {
     }
 
     pub(crate) fn ticket(&mut self, name: &str) -> Ticket<'_> {
-        let place = self.place();
+        let ordinal = self.next_ordinal();
         Ticket {
             marks: self.take_marks(),
-            command: CommandId::new(&place, name),
+            command: CommandId::numbered(&self.path, ordinal, name),
             run: Arc::clone(&self.run),
             children: &self.children,
             def: self.def,
@@ -134,10 +134,14 @@ impl Cx {
         (mark, ticket)
     }
 
+    fn next_ordinal(&mut self) -> u32 {
+        self.next += 1;
+        self.next - 1
+    }
+
     /// The next place in this scope.
     fn place(&mut self) -> String {
-        let ordinal = self.next;
-        self.next += 1;
+        let ordinal = self.next_ordinal();
         if self.path.is_empty() { ordinal.to_string() } else { format!("{}.{ordinal}", self.path) }
     }
 
@@ -435,9 +439,10 @@ impl Cx {
         BoxEffect::boxed(async move {
             let site = ticket.enter().await;
             let (run, command) = (&ticket.run, &ticket.command);
-            let (answered, recorded) =
-                answer_step(Arc::clone(run), command.clone(), site.clone(), call).await;
-            read_recorded(run, command, "result", (recorded, site), || read_answer(&answered)).await
+            let is_gated = site.is_some();
+            let (answered, recorded) = answer_step(Arc::clone(run), command.clone(), site, call).await;
+            let sites = || (recorded, if is_gated { ticket.site() } else { None });
+            read_recorded(run, command, "result", sites, || read_answer(&answered)).await
         })
     }
 

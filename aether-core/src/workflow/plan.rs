@@ -58,7 +58,7 @@ impl Cx {
                     // It was read before it was recorded.
                     Some(RecordedResult::Step(Ok(plan))) => {
                         let sites = (record.site, site);
-                        Ok(read_recorded(&run, &command, "plan", sites, || plan.decode()).await)
+                        Ok(read_recorded(&run, &command, "plan", || sites, || plan.decode()).await)
                     }
                     answer => run.mismatched(&command, class, answer).await,
                 };

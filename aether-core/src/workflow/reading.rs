@@ -41,12 +41,12 @@ pub(crate) async fn read_recorded<T>(
     run: &Run,
     command: &CommandId,
     what: &'static str,
-    sites: Sites,
+    sites: impl FnOnce() -> Sites,
     read: impl FnOnce() -> Result<T, PayloadError>,
 ) -> T {
     match ask_in_net(command.as_str(), read) {
         Ok(value) => value,
-        Err(error) => run.unreadable(command, what, sites, error).await,
+        Err(error) => run.unreadable(command, what, sites(), error).await,
     }
 }
 

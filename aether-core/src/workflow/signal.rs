@@ -97,7 +97,7 @@ async fn receive<T: Recordable>(
             match (record.answer, record.unreadable) {
                 (Some(RecordedResult::Wait(Ok(value))), None) => {
                     let sites = (record.site, site);
-                    return Ok(read_recorded(&run, &command, "signal", sites, || value.decode()).await);
+                    return Ok(read_recorded(&run, &command, "signal", || sites, || value.decode()).await);
                 }
                 (Some(RecordedResult::Wait(value)), reason) => (value, reason),
                 (answer, _) => return run.mismatched(&command, class, answer).await,

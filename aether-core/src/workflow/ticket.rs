@@ -53,6 +53,11 @@ pub(crate) struct Ticket<'c> {
 }
 
 impl Ticket<'_> {
+    /// The source line of the await that was entered last.
+    pub(crate) fn site(&self) -> Option<String> {
+        self.def.site(*self.state)
+    }
+
     /// Moves the scope's state machine; returns the source line of the await.
     pub(crate) async fn enter(&mut self) -> Option<String> {
         let to = current_state()?;

@@ -16,6 +16,7 @@ use crate::database::Database;
 use crate::work::{Done, Step};
 use crate::writer::Op;
 use crate::writer::batch::{Group, Item, Write};
+use crate::writer::recover::answer;
 
 /// An append, and the unit of work that it carries.
 type Queued = (Box<Write>, Option<Box<dyn Work>>);
@@ -131,7 +132,10 @@ impl Database {
         self.written_before(&append.run).await;
         let step = Step { group: Group::new(Item::new(append)), work: Some(work) };
         match self.execute(step).await {
-            Done::Durable(group, head) => self.passed(group, head),
+            Done::Durable(group, head) => {
+                self.passed(&group, head);
+                group.items.into_iter().for_each(answer);
+            }
             Done::Plain(group) => group.items.into_iter().for_each(|item| self.queue_append(item.append)),
             Done::Failed(group, error) => {
                 self.heads.forget(&group.run);

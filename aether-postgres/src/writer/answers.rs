@@ -34,8 +34,8 @@ pub(crate) struct Facts {
 const REFUSALS: u32 = 20;
 
 impl Database {
-    /// The appends of a group are durable; the journal ends at `after`.
-    pub(crate) fn passed(&self, group: Group, after: Head) {
+    /// The appends of a group are durable; the journal ends at `after`. Their runs are still to be told.
+    pub(crate) fn passed(&self, group: &Group, after: Head) {
         let ends =
             |item: &Item| item.append.status.as_ref().is_some_and(|it| it.release || it.status.is_terminal());
         if group.items.iter().any(ends) {
@@ -47,7 +47,6 @@ impl Database {
         if group.items.iter().any(tells) {
             self.notices.notify_one();
         }
-        group.items.into_iter().for_each(answer);
     }
 }
 
@@ -75,7 +74,8 @@ impl Writer {
         let mut refused = Batch::default();
         for ((no, group), after) in (0..).zip(batch.groups.into_values()).zip(&passed.after) {
             if passed.groups.contains(&no) {
-                self.database.passed(group, *after);
+                self.database.passed(&group, *after);
+                self.written.extend(group.items);
             } else {
                 refused.insert(group);
             }
@@ -83,6 +83,8 @@ impl Writer {
         if refused.is_empty() {
             return Ok(Vec::new());
         }
+        // Who waits for what is written does not wait for the questions about the rest.
+        self.tell_written();
         self.sort_out(refused).await
     }
 

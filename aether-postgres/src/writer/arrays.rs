@@ -17,7 +17,7 @@ use crate::shard::shard;
 use crate::writer::Head;
 use crate::writer::batch::{Creation, Group, Item, Write, first_head};
 use crate::writer::columns::{
-    Acquires, Changes, Closes, Consumes, Creates, Frames, Groups, Labels, Opens, Settles,
+    Acquires, Changes, Closes, Consumes, Creates, Frames, Groups, Hash, Labels, Opens, Settles,
 };
 use crate::writer::sql::{ENDS, Parts, RUNS, WAITS};
 
@@ -61,7 +61,7 @@ impl<'a> CreateArrays<'a> {
             new.owner.as_ref().map(|owner| owner.as_str()),
             i64::from(new.frame.count),
             &new.frame.text,
-            first_head(new).chain.to_vec(),
+            Hash(first_head(new).chain),
             checked.map(|(parent, _)| crate::shard::shard(parent.as_str())),
             checked.map(|(_, epoch)| row::int(epoch)),
             new.terms.not_before.map_or(at, |begins| row::micros(begins).max(at)),
@@ -199,7 +199,7 @@ impl<'a> Arrays<'a> {
             row::int(append.epoch),
             append.status.as_ref().is_some_and(|change| change.status.is_terminal()),
             &frame.text,
-            head.chain.to_vec(),
+            Hash(head.chain),
         );
     }
 

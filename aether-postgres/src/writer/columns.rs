@@ -2,7 +2,31 @@
 //!
 //! Promise: names, types and order of the parameters stand here alone; the statements are made from them.
 
+use aether_core::journal::ChainHash;
+use bytes::BytesMut;
+use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
+
 use crate::connection::Param;
+
+/// A chain hash as a column has it, without a buffer of its own.
+#[derive(Debug)]
+pub(crate) struct Hash(pub(crate) ChainHash);
+
+impl ToSql for Hash {
+    fn to_sql(
+        &self,
+        ty: &Type,
+        out: &mut BytesMut,
+    ) -> Result<IsNull, Box<dyn std::error::Error + Sync + Send>> {
+        self.0.as_slice().to_sql(ty, out)
+    }
+
+    fn accepts(ty: &Type) -> bool {
+        <&[u8] as ToSql>::accepts(ty)
+    }
+
+    to_sql_checked!();
+}
 
 /// A column's name as SQL has it.
 const fn column_name(name: &'static str) -> &'static str {
@@ -58,7 +82,7 @@ columns!(
         owner: Option<&'a str> = "text",
         count: i64 = "int8",
         events: &'a str = "text",
-        chain: Vec<u8> = "bytea",
+        chain: Hash = "bytea",
         parent_shard: Option<i16> = "int2",
         parent_epoch: Option<i64> = "int8",
         wake_at: i64 = "int8",
@@ -106,7 +130,7 @@ columns!(
         epoch: i64 = "int8",
         r#final: bool = "bool",
         events: &'a str = "text",
-        chain: Vec<u8> = "bytea",
+        chain: Hash = "bytea",
     }
 );
 

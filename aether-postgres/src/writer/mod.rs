@@ -5,6 +5,7 @@
 //! what cannot be written takes nothing with it. While the server cannot be reached, or refuses everything, appends wait;
 //! after a lost connection each is looked for in its journal before it is written again.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -12,6 +13,7 @@ use std::time::{Duration, Instant};
 use aether_core::id::RunId;
 use aether_core::journal::ChainHash;
 use aether_core::store::{AppendError, StoreError};
+use futures_util::future::join;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::connection::Connection;
@@ -21,13 +23,14 @@ use crate::placement::leaving::Leaving;
 use crate::placement::map::Spot;
 use crate::shard::shard;
 use crate::writer::batch::{Batch, Creation, Group, Item, Write};
+use crate::writer::recover::answer;
 use crate::writer::statements::Passed;
 
 pub(crate) mod answers;
 pub(crate) mod arrays;
 pub(crate) mod batch;
 pub(crate) mod columns;
-mod recover;
+pub(crate) mod recover;
 pub(crate) mod sql;
 mod statements;
 
@@ -113,6 +116,7 @@ impl Writers {
                 waiting: VecDeque::new(),
                 later: BTreeMap::new(),
                 barriers: Vec::new(),
+                written: Vec::new(),
                 stuck: None,
                 leaving: Leaving::default(),
                 closing: None,
@@ -171,6 +175,8 @@ pub(crate) struct Writer {
     pub(crate) later: BTreeMap<RunId, (Instant, Group)>,
     /// Transaction steps that wait until what their runs queued before is answered.
     barriers: Vec<(RunId, oneshot::Sender<()>)>,
+    /// Appends that are written, and whose runs were not told yet.
+    pub(crate) written: Vec<Item>,
     stuck: Option<Stuck>,
     /// Buckets that have left the database.
     pub(crate) leaving: Leaving,
@@ -196,10 +202,17 @@ impl Writer {
                 self.put_off(began.elapsed() * HELD_UP_SHARE);
             }
             self.send_on();
+            // What is queued is sent first, and the runs of this batch are told while the server works on the next: told
+            // first, they would compute while the server waits, and then wait for it all together.
+            if self.barriers.is_empty() && !self.ops.is_empty() {
+                continue;
+            }
+            self.tell_written();
             self.lower_barriers(&Batch::default());
-            // The runs that were just answered queue their next appends now, and are in the next batch.
+            // They queue their next appends now, and are in the next batch.
             tokio::task::yield_now().await;
         }
+        self.tell_written();
         let closed = match self.stuck.take() {
             Some(stuck) => Err(stuck.error),
             None => Ok(()),
@@ -207,6 +220,11 @@ impl Writer {
         for closer in self.closers.drain(..) {
             let _asker_gone = closer.send(closed.clone());
         }
+    }
+
+    /// Tells the runs of what is written, in the order in which they queued it.
+    pub(crate) fn tell_written(&mut self) {
+        self.written.drain(..).for_each(answer);
     }
 
     /// Whether the store has been closing for so long that a bucket that does not come is not waited for.
@@ -261,6 +279,7 @@ impl Writer {
                 }
                 Op::Barrier(run, reply) => {
                     awaited = true;
+                    self.tell_written();
                     self.barriers.push((run, reply));
                     self.lower_barriers(&batch);
                     None
@@ -293,15 +312,17 @@ impl Writer {
 
     /// Puts an append into a batch; returns it if it must wait for the next one.
     fn add(&mut self, batch: &mut Batch, item: Item) -> Option<Item> {
-        let key = (shard(item.append.run.as_str()), item.append.run.clone());
         if let Some((_, group)) = self.later.get_mut(&item.append.run) {
             group.items.push(item);
             return None;
         }
-        match batch.groups.get_mut(&key) {
-            Some(group) if group.takes(&item) => group.items.push(item),
-            Some(_) => return Some(item),
-            None => batch.insert(Group::new(item)),
+        let key = (shard(item.append.run.as_str()), item.append.run.clone());
+        match batch.groups.entry(key) {
+            Entry::Vacant(place) => {
+                place.insert(Group::new(item));
+            }
+            Entry::Occupied(group) if !group.get().takes(&item) => return Some(item),
+            Entry::Occupied(mut group) => group.get_mut().items.push(item),
         }
         None
     }
@@ -315,6 +336,8 @@ impl Writer {
         if let Ok(op) = self.ops.try_recv() {
             return Some(op);
         }
+        // Before anything is waited for: what comes next may come from them.
+        self.tell_written();
         if self.closing.is_some() {
             return None;
         }
@@ -374,7 +397,10 @@ impl Writer {
             if batch.is_empty() {
                 continue;
             }
-            let written = match self.write(&mut batch).await {
+            let told = std::mem::take(&mut self.written);
+            // The first poll of `write` sends the batch, or asks for what it needs.
+            let written = join(self.write(&mut batch), async { told.into_iter().for_each(answer) }).await.0;
+            let written = match written {
                 // A group that is refused alone is told why.
                 Err(OpError::Driver(error)) if is_missing(&error) && batch.is_one_group() => {
                     Ok(Passed { after: vec![Head::NONE], ..Passed::default() })
@@ -494,11 +520,10 @@ fn fail(batch: Batch, error: &StoreError) {
 impl Database {
     /// Queues an append for its writer.
     pub(crate) fn queue_append(&self, append: Box<Write>) {
-        let store = self.name.to_string();
-        let run = append.run.clone();
-        let Some(writers) = self.writers.get() else { return append.ack.failed(gone(&store).into()) };
-        if let Err(Op::Append(item)) = writers.send(run.as_str(), Op::Append(Item::new(append))) {
-            item.append.ack.failed(gone(&store).into());
+        let Some(writers) = self.writers.get() else { return append.ack.failed(gone(&self.name).into()) };
+        let shard = shard(append.run.as_str());
+        if let Err(Op::Append(item)) = writers.send_of(shard, Op::Append(Item::new(append))) {
+            item.append.ack.failed(gone(&self.name).into());
         }
     }
 

@@ -11,7 +11,7 @@
 //! here cannot be changed here.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::writer::columns::{
     Acquires, Changes, Closes, Consumes, Creates, Frames, Groups, Labels, Opens, Settles,
@@ -47,8 +47,16 @@ fn arrays(name: &str, columns: &[(&str, &str)], next: &mut usize) -> String {
     format!("unnest({}) AS {name}({})", params.join(", "), names.join(", "))
 }
 
-/// Gives the places of the runs that are new. A parent that a creator must hold is looked at in the same statement.
-pub(crate) fn create(labelled: bool) -> String {
+/// Gives the places of the runs that are new. A parent that a creator must hold is looked at in the same statement. Each
+/// text is made once.
+pub(crate) fn create(labelled: bool) -> &'static str {
+    static PLAIN: OnceLock<String> = OnceLock::new();
+    static LABELLED: OnceLock<String> = OnceLock::new();
+    let known = if labelled { &LABELLED } else { &PLAIN };
+    known.get_or_init(|| create_text(labelled))
+}
+
+fn create_text(labelled: bool) -> String {
     let mut next = 1;
     let runs = arrays("c", Creates::COLUMNS, &mut next);
     let labels = match labelled {

@@ -1,7 +1,7 @@
 //! Sending a batch: the statements that create runs and append to them, in one transaction.
 //!
 //! Promise: after an error nothing of the batch is there, unless the connection was lost: then the numbers under which its
-//! frames may be there are noted before anything was sent.
+//! frames may be there are noted.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -36,14 +36,13 @@ impl Writer {
             creation.place = self.database.clock.next(shard(creation.new.id.as_str()));
         }
         let heads = self.heads_of(batch).await?;
-        note(batch, &heads);
         let written = match needs_steps(batch) {
             true => self.send_in_steps(batch, &heads).await,
             false => self.send(batch, &heads).await,
         };
         // Whatever was answered decides: only a lost connection leaves it open.
-        if !matches!(&written, Err(OpError::Driver(error)) if is_open(error)) {
-            forget(batch);
+        if matches!(&written, Err(OpError::Driver(error)) if is_open(error)) {
+            note(batch, &heads);
         }
         written
     }
@@ -68,13 +67,10 @@ impl Writer {
         let (create_params, append_params) = (creates.params(), arrays.params());
         let mut statements: Vec<(&str, &[Param<'_>])> = Vec::new();
         if !batch.creations.is_empty() {
-            statements.push((&create_sql, &create_params));
+            statements.push((create_sql, &create_params));
         }
         if !batch.groups.is_empty() {
             statements.push((&append_sql, &append_params));
-        }
-        for (sql, _) in &statements {
-            self.conn.prepare(sql).await?;
         }
         let hurry = self.hurry(batch);
         let mut answers = match statements.as_slice() {
@@ -104,6 +100,10 @@ impl Writer {
         statements: &[(&str, &[Param<'_>])],
         hurry: Option<&str>,
     ) -> Result<Vec<Vec<tokio_postgres::Row>>, OpError> {
+        // Before the transaction begins: preparing is a round trip of its own.
+        for (sql, _) in statements {
+            self.conn.prepare(sql).await?;
+        }
         let rows = join_all(statements.iter().map(|(sql, params)| self.conn.rows(sql, params)));
         let begin = match hurry {
             Some(hurry) => Cow::from(format!("{}; {hurry}", self.conn.beginning())),
@@ -127,7 +127,7 @@ impl Writer {
         let (mut places, mut groups) = (HashSet::new(), HashSet::new());
         if !batch.creations.is_empty() {
             let creates = CreateArrays::of(&batch.creations);
-            let rows = transaction.query(&sql::create(creates.labelled()), &creates.params()).await?;
+            let rows = transaction.query(sql::create(creates.labelled()), &creates.params()).await?;
             places = rows.iter().map(|row| get(row, 0)).collect::<Result<_, _>>()?;
         }
         let copies = |creation: &&Creation| places.contains(&creation.place) && !creation.ledger.is_empty();
@@ -182,7 +182,7 @@ fn needs_steps(batch: &Batch) -> bool {
         || batch.groups.values().any(|group| group.items.iter().any(|item| item.append.renews.is_some()))
 }
 
-/// Notes under which numbers and places the batch may be found, should its answer be lost.
+/// Notes under which numbers and places the batch may be found: its answer was lost.
 fn note(batch: &mut Batch, heads: &[Head]) {
     for creation in &mut batch.creations {
         creation.lost.push(creation.place);
@@ -192,17 +192,4 @@ fn note(batch: &mut Batch, heads: &[Head]) {
             item.lost.push(frame);
         }
     }
-}
-
-/// The last try is decided: what was noted for it goes.
-fn forget(batch: &mut Batch) {
-    batch
-        .creations
-        .iter_mut()
-        .for_each(|creation| creation.lost.truncate(creation.lost.len().saturating_sub(1)));
-    batch
-        .groups
-        .values_mut()
-        .flat_map(|group| &mut group.items)
-        .for_each(|item| item.lost.truncate(item.lost.len().saturating_sub(1)));
 }

@@ -72,7 +72,7 @@ pub(crate) async fn park(
         store: inner.shared.store.describe(),
         reason: "it was closed".into(),
     })??;
-    inner.shared.observe(run, at, vec![event]);
+    inner.shared.observe(run, || at, vec![event]);
     inner.adoptions.count_parked();
     tracing::error!(target: log::RUN, %run, %fault, "run parked: it waits for code that it fits; nothing of it was lost");
     Ok(())

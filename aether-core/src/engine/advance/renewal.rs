@@ -47,7 +47,7 @@ pub(crate) async fn renew(
             input: next.input,
             // That of the start, by which a start under the same id is told from another one.
             digest: record.digest,
-            seed: run.seed.clone(),
+            seed: run.seed.to_string(),
             parent,
             labels: record.labels,
             forked_from: first.forked_from,
