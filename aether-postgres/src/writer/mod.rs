@@ -374,6 +374,13 @@ impl Writer {
             if batch.is_empty() {
                 continue;
             }
+            if !self.conn.is_sound() {
+                // Closed, or with a transaction on it that could not be undone: nothing of `batch` is under way there.
+                let error = self.database.unusable();
+                self.wait_for_server(Failure::Lost, error, &mut batch, &mut work).await;
+                work.push(batch);
+                continue;
+            }
             let written = match self.write(&mut batch).await {
                 // A group that is refused alone is told why.
                 Err(OpError::Driver(error)) if is_missing(&error) && batch.is_one_group() => {

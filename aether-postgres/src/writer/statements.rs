@@ -119,8 +119,24 @@ impl Writer {
 
     /// A batch with a fork or a new generation: what belongs to them goes in the same transaction, one after the other.
     async fn send_in_steps(&self, batch: &Batch, heads: &[Head]) -> Result<Passed, OpError> {
-        let arrays = Arrays::of(batch.groups.values().zip(heads.iter().copied()), &self.database.clock);
         let transaction = self.conn.begin().await?;
+        match self.steps(&transaction, batch, heads).await {
+            Ok(passed) => transaction.commit().await.map(|()| passed),
+            Err(error) => {
+                // The connection is used again. Where this fails it is not, because the transaction may still be open.
+                let _undone = transaction.rollback().await;
+                Err(error)
+            }
+        }
+    }
+
+    async fn steps(
+        &self,
+        transaction: &Transaction<'_>,
+        batch: &Batch,
+        heads: &[Head],
+    ) -> Result<Passed, OpError> {
+        let arrays = Arrays::of(batch.groups.values().zip(heads.iter().copied()), &self.database.clock);
         if let Some(hurry) = self.hurry(batch) {
             self.conn.word(hurry).await?;
         }
@@ -144,10 +160,9 @@ impl Writer {
         for ((no, group), after) in (0..).zip(batch.groups.values()).zip(&arrays.after) {
             let renewals = group.items.iter().filter_map(|item| item.append.renews.as_ref());
             for renewal in renewals.filter(|_| groups.contains(&no)) {
-                renew(&transaction, group, *after, renewal).await?;
+                renew(transaction, group, *after, renewal).await?;
             }
         }
-        transaction.commit().await?;
         Ok(Passed { places, groups, after: arrays.after })
     }
 }
