@@ -44,7 +44,7 @@ pub(super) async fn create(database: &Arc<Database>, name: &str) {
     assert_eq!(database.clone().create(new_run(name), Vec::new()).await.unwrap(), Some(Created::New));
 }
 
-fn append(run: &RunId, epoch: Epoch, expected: Position, text: &str) -> (Append, AppendReply) {
+pub(super) fn append(run: &RunId, epoch: Epoch, expected: Position, text: &str) -> (Append, AppendReply) {
     let (ack, reply) = Ack::awaited(run.clone(), expected + 1, Arc::default());
     let append = Append {
         run: run.clone(),

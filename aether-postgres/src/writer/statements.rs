@@ -73,10 +73,10 @@ impl Writer {
         if !batch.groups.is_empty() {
             statements.push((&append_sql, &append_params));
         }
-        for (sql, _) in &statements {
-            self.conn.prepare(sql).await?;
-        }
         let hurry = self.hurry(batch);
+        for (sql, _) in &statements {
+            self.prepare(sql, hurry).await?;
+        }
         let mut answers = match statements.as_slice() {
             [(sql, params)] if hurry.is_none() => vec![self.conn.query(sql, params).await?],
             _ => self.together(&statements, hurry).await?,
@@ -90,6 +90,21 @@ impl Writer {
         let groups = numbers(!batch.groups.is_empty())?;
         drop(append_params);
         Ok(Passed { places, groups, after: arrays.after })
+    }
+
+    /// Prepares a statement, which waits for locks on whole tables.
+    async fn prepare(&self, sql: &str, hurry: Option<&str>) -> Result<(), OpError> {
+        let Some(hurry) = hurry.filter(|_| !self.conn.is_prepared(sql)) else {
+            return self.conn.prepare(sql).await;
+        };
+        let transaction = self.conn.begin().await?;
+        let prepared = match self.conn.word(hurry).await {
+            Ok(()) => self.conn.prepare(sql).await,
+            Err(error) => Err(error.into()),
+        };
+        // A statement stays prepared, whatever becomes of the transaction.
+        transaction.rollback().await?;
+        prepared
     }
 
     /// What limits how long a hurried batch waits for locks. A server that is only compatible may not know it.
@@ -186,9 +201,9 @@ async fn renew(
     transaction.execute(sql::RENEW_RUN, &[&shard, &run, &renewal.workflow, &version]).await.map(drop)
 }
 
-/// Whether the answer of a statement is unknown.
+/// Whether the answer of a statement is unknown. A pooler that lost its server says so in its own way.
 fn is_open(error: &Error) -> bool {
-    crate::error::failure(error) == crate::error::Failure::Lost
+    crate::error::failure(error) == crate::error::Failure::Lost || crate::error::is_of_a_part(error)
 }
 
 /// Whether more than two statements are needed.
