@@ -39,12 +39,12 @@ VACUUM ANALYZE;
 /// As many runs as that one which waits in the queue.
 const QUEUE: &str = "
 SET search_path = aether; SET synchronous_commit = off;
-INSERT INTO runs SELECT r.shard, 'queued-' || n, r.place + n * 4096, r.workflow, r.version, r.code, r.parked, r.status,
+INSERT INTO runs SELECT r.shard, 'queued-' || n, r.place + n::int8 * 4096, r.workflow, r.version, r.code, r.parked, r.status,
     r.digest, r.parent, r.created_at, r.ended_at, r.labels, r.traceparent, r.epoch, r.owner, r.ending, r.terms, r.queue,
     'key-' || n % 1000, r.rank + n, r.begun, r.slot, r.started_at, r.lapses_at FROM runs r, generate_series(1, QUEUED) n
     WHERE r.id = 'own-900000';
 INSERT INTO due SELECT d.shard, 'queued-' || n, d.wake_at, d.code, 0, false, d.queue, d.ready, 'key-' || n % 1000, d.begun,
-    d.rank + n, d.place + n * 4096 FROM due d, generate_series(1, QUEUED) n WHERE d.run = 'own-900000';
+    d.rank + n, d.place + n::int8 * 4096 FROM due d, generate_series(1, QUEUED) n WHERE d.run = 'own-900000';
 INSERT INTO journal SELECT j.shard, 'queued-' || n, 0, 0, 1, j.at, 0, false, j.events, j.chain
     FROM journal j, generate_series(1, QUEUED) n WHERE j.run = 'own-900000';
 VACUUM ANALYZE;

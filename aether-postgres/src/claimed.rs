@@ -21,8 +21,10 @@ const IN_A_ROW: u32 = 8;
 const SLACK: i64 = 2_000_000;
 /// So often rows of `due` that nothing needs are deleted.
 const TIDY: Duration = Duration::from_secs(10);
-/// So often a lost claim is looked for.
+/// So often a lost claim is looked for; less and less often the longer it is lost.
 const LOOK: Duration = Duration::from_millis(500);
+/// The pause between two looks is this part of the time since the claim was lost.
+const LOOK_SHARE: u32 = 16;
 
 /// The claims of one process on one database.
 #[derive(Debug, Default)]
@@ -134,9 +136,9 @@ impl Claims {
     /// Tokens of lost claims of `worker` that are to be looked for now.
     pub(crate) fn lost_of(&self, worker: &WorkerId, now: Instant) -> Vec<String> {
         let is_wanted = |claim: &&mut Open| {
-            claim.worker == *worker
-                && claim.lost.is_some()
-                && claim.looked.is_none_or(|looked| now.duration_since(looked) >= LOOK)
+            let pause = |lost| (now.duration_since(lost) / LOOK_SHARE).max(LOOK);
+            let is_time = |lost| claim.looked.is_none_or(|looked| now.duration_since(looked) >= pause(lost));
+            claim.worker == *worker && claim.lost.is_some_and(is_time)
         };
         let mut open = self.open();
         let wanted = open.iter_mut().filter(is_wanted).map(|claim| {

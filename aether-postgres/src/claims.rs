@@ -24,6 +24,9 @@ use crate::runs::{COLUMNS, OWN, record, silent};
 use crate::shard::shard;
 use crate::writer::Head;
 
+/// For longer than this no commit of a server waits for its disk.
+const COMMIT_STALLS: std::time::Duration = std::time::Duration::from_secs(15 * 60);
+
 /// One statement claims no more runs than this: it stays short, and others find the rest.
 const MOST: usize = 64;
 
@@ -392,10 +395,10 @@ impl Database {
         rows.iter().map(lease).collect()
     }
 
-    /// How long after its connection broke a statement may still be carried out.
+    /// How long after its connection broke a statement may still be carried out. No timeout ends a commit that waits for
+    /// the server's disk or for a standby, and there may be none.
     fn late(&self) -> std::time::Duration {
-        let limit = self.options.statement_timeout.max(std::time::Duration::from_secs(1));
-        limit + self.options.lock_timeout
+        COMMIT_STALLS + self.options.statement_timeout + self.options.lock_timeout
     }
 }
 

@@ -37,6 +37,9 @@ pub(crate) const PLANNER: [(&str, &str); 8] = [
     ("jit", "off"),
 ];
 
+/// Whatever role and database say: a statement that has waited for a lock must see what was committed meanwhile.
+const READ_COMMITTED: &str = "SET default_transaction_isolation = 'read committed'";
+
 /// One connection to the server.
 #[derive(Debug)]
 pub(crate) struct Connection {
@@ -55,8 +58,13 @@ impl Connection {
         options: &PostgresOptions,
         pooler: bool,
     ) -> Result<Self, OpError> {
-        let settings = settings(options, if pooler { "SET LOCAL" } else { "SET" });
-        let prelude = pooler.then(|| format!("BEGIN; {}", settings.join("; ")));
+        let mut settings = settings(options, if pooler { "SET LOCAL" } else { "SET" });
+        // Where a server has no other isolation, the word for it must not be in the way.
+        let level = if options.portable { "" } else { " ISOLATION LEVEL READ COMMITTED" };
+        let prelude = pooler.then(|| format!("BEGIN{level}; {}", settings.join("; ")));
+        if !pooler && !options.portable {
+            settings.push(READ_COMMITTED.into());
+        }
         let schema = options.schema.clone();
         let (statements, broken) = (Mutex::default(), AtomicBool::new(false));
         let conn = Self { client, schema, statements, prelude, broken };
@@ -156,19 +164,33 @@ impl Connection {
 
     /// The rows of a statement in whatever transaction is open.
     pub(crate) async fn rows(&self, sql: &str, params: &[Param<'_>]) -> Result<Vec<Row>, Error> {
-        if self.prelude.is_some() {
-            return self.client.query_typed(sql, &typed(sql, params)).await;
-        }
-        let statement = self.statement(sql).await?;
-        self.client.query(&statement, params).await
+        let asked = Asked(Some(self));
+        let rows = async {
+            if self.prelude.is_some() {
+                return self.client.query_typed(sql, &typed(sql, params)).await;
+            }
+            let statement = self.statement(sql).await?;
+            self.client.query(&statement, params).await
+        };
+        asked.answered(rows.await)
     }
 
     async fn count(&self, sql: &str, params: &[Param<'_>]) -> Result<u64, Error> {
-        if self.prelude.is_some() {
-            return self.client.execute_typed(sql, &typed(sql, params)).await;
-        }
-        let statement = self.statement(sql).await?;
-        self.client.execute(&statement, params).await
+        let asked = Asked(Some(self));
+        let count = async {
+            if self.prelude.is_some() {
+                return self.client.execute_typed(sql, &typed(sql, params)).await;
+            }
+            let statement = self.statement(sql).await?;
+            self.client.execute(&statement, params).await
+        };
+        asked.answered(count.await)
+    }
+
+    /// Whether a statement needs no preparation.
+    pub(crate) fn is_prepared(&self, sql: &str) -> bool {
+        let known = || self.statements.lock().unwrap_or_else(PoisonError::into_inner).contains_key(sql);
+        self.prelude.is_some() || known()
     }
 
     /// Prepares a statement, once. Behind a pooler there is nothing to prepare.
@@ -191,6 +213,25 @@ impl Connection {
         }
         statements.insert(sql.to_owned(), statement.clone());
         Ok(statement)
+    }
+}
+
+/// A request whose answer is waited for. Whoever stops waiting takes its connection along: the next request would be
+/// answered only after this one, which may wait for a lock or a disk.
+struct Asked<'c>(Option<&'c Connection>);
+
+impl Asked<'_> {
+    fn answered<T>(mut self, answer: T) -> T {
+        self.0 = None;
+        answer
+    }
+}
+
+impl Drop for Asked<'_> {
+    fn drop(&mut self) {
+        if let Some(conn) = self.0 {
+            conn.give_up();
+        }
     }
 }
 

@@ -298,6 +298,12 @@ impl Database {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
+    /// A connection cannot be used again.
+    pub(crate) fn unusable(&self) -> StoreError {
+        let reason = "its connection was closed".into();
+        StoreError::Unavailable { store: self.name.to_string(), reason }
+    }
+
     /// What is damaged, and where.
     pub(crate) fn corrupt(&self, reason: String) -> StoreError {
         StoreError::Corrupt { store: self.name.to_string(), reason }

@@ -119,6 +119,13 @@ pub(crate) fn may_pass(error: &Error) -> bool {
     matches!(code, "42501" | "42P01" | "3F000") || code.starts_with("XX") || code.starts_with("58")
 }
 
+/// Whether an error may be due to a part of what a statement reads and writes: a damaged page, or more than the server has
+/// memory for. The rest may be written.
+pub(crate) fn is_of_a_part(error: &Error) -> bool {
+    let code = error.code().map_or("", |code| code.code());
+    code.starts_with("XX") || code.starts_with("58") || code == "53200"
+}
+
 /// Whether the statement of a batch was to change a ledger row that is not there; see [`crate::writer::sql`].
 pub(crate) fn is_missing(error: &Error) -> bool {
     error.code().is_some_and(|code| code.code() == "22012")

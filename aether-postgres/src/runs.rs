@@ -9,6 +9,7 @@ use tokio_postgres::Row;
 use aether_core::id::{CodeId, RunId};
 use aether_core::store::{Cursor, ForeignRuns, QueueState, RunFilter, RunRecord, SilentWorker, StoreError};
 
+use crate::connection::{Connection, Param};
 use crate::database::{Database, ask};
 use crate::error::OpError;
 use crate::list::Query;
@@ -146,11 +147,46 @@ impl Database {
         ask!(self, |conn| {
             // A message that was sent while its run got other code may have left its row under the former one.
             conn.execute(REPAIR, &[&codes]).await?;
+            let due = conn.query_opt(FOREIGN_COUNT.as_str(), &[&codes, &now, &MANY]).await?;
+            if due.map_or(Ok(0), |row| get::<i64>(&row, 0))? >= MANY {
+                return foreign_of_many(conn, &codes, after, query.limit, (now, &silent, &renewals)).await;
+            }
             let params: [&(dyn tokio_postgres::types::ToSql + Sync); 6] =
                 [&codes, &after, &limit(query.limit), &now, &silent, &renewals];
             Ok(readable(&conn.query(FOREIGN_DUE.as_str(), &params).await?))
         })
     }
+}
+
+/// As [`FOREIGN_DUE`], of so many that putting them in order for each page would take longer than the page: open runs are
+/// walked over in their order, a window at a time.
+async fn foreign_of_many(
+    conn: &Connection,
+    codes: &[&str],
+    mut after: i64,
+    most: usize,
+    (now, silent, renewals): (i64, &[&str], &[i64]),
+) -> Result<Vec<RunRecord>, OpError> {
+    let (mut shards, mut ids): (Vec<i16>, Vec<String>) = Default::default();
+    loop {
+        let left = limit(most).map(|most| most.saturating_sub(crate::claims::number(ids.len())));
+        let params: [Param<'_>; 7] = [&codes, &after, &left, &now, &silent, &renewals, &WINDOW];
+        let mut end = None;
+        for row in conn.query(FOREIGN_WINDOW.as_str(), &params).await? {
+            match get::<Option<String>>(&row, 1)? {
+                Some(id) => {
+                    shards.push(get(&row, 0)?);
+                    ids.push(id);
+                }
+                None => end = get(&row, 2)?,
+            }
+        }
+        match end {
+            Some(end) if most == 0 || ids.len() < most => after = end,
+            _ => break,
+        }
+    }
+    Ok(readable(&conn.query(FOREIGN_NAMED.as_str(), &[&shards, &ids]).await?))
 }
 
 /// The codes that `table` has in an index that begins with the code, one step through the index for each.
@@ -209,6 +245,61 @@ static FOREIGN_DUE: std::sync::LazyLock<String> = std::sync::LazyLock::new(|| {
     let queued = codes_of("queued", "due", "f.queue IS NOT NULL");
     let sql = format!("WITH RECURSIVE {codes}, {queued} {} ORDER BY c.place", select("", found));
     // Whatever is listed here is due: a run that a dead worker had suspended and kept, too.
+    sql.replacen(BESIDE, "j.at, j.next, j.epoch, coalesce(d.wake_at, r.created_at), d.ready", 1)
+});
+
+/// From so many due runs on, [`FOREIGN_WINDOW`] is used.
+const MANY: i64 = 10_000;
+/// How many open runs of each code are looked at in one statement.
+const WINDOW: i64 = 10_000;
+
+/// How many rows of `due` under codes that are not known are due: $1 codes, $2 now, $3 the most that are counted.
+static FOREIGN_COUNT: std::sync::LazyLock<String> = std::sync::LazyLock::new(|| {
+    let counted = |codes: &str, of: &str| {
+        format!(
+            "SELECT f.shard FROM {codes} k CROSS JOIN LATERAL (SELECT q.shard FROM due q
+                WHERE q.code = k.code AND q.wake_at <= $2::int8 AND q.queue {of} ORDER BY q.wake_at LIMIT $3::int8) f
+            WHERE k.code IS NOT NULL AND k.code <> ALL($1::text[])"
+        )
+    };
+    format!(
+        "WITH RECURSIVE {}, {} SELECT count(*) FROM (({}) UNION ALL ({}) LIMIT $3) c",
+        codes_in("due", "f.queue IS NULL"),
+        codes_of("queued", "due", "f.queue IS NOT NULL"),
+        counted("codes", "IS NULL"),
+        counted("queued", "IS NOT NULL")
+    )
+});
+
+/// The first of them behind place $2 by their places, $3 at most, of the next $7 open runs of each code; $4 now, $5 and $6
+/// silent workers. The row without a run says up to which place all of them were looked at, where there are more.
+static FOREIGN_WINDOW: std::sync::LazyLock<String> = std::sync::LazyLock::new(|| {
+    format!(
+        "WITH RECURSIVE {},
+        near AS MATERIALIZED (SELECT f.* FROM codes k CROSS JOIN LATERAL (
+                SELECT o.code, o.shard, o.id, o.place, o.owner, o.parked FROM runs o
+                WHERE o.code <= k.code AND (o.code, o.place) > (k.code, $2::int8) AND o.status < 3
+                ORDER BY o.code, o.place LIMIT $7::int8) f
+            WHERE k.code IS NOT NULL AND k.code <> ALL($1::text[])),
+        seen AS MATERIALIZED (SELECT min(e.place) AS place
+            FROM (SELECT max(n.place) AS place FROM near n GROUP BY n.code HAVING count(*) >= $7) e),
+        silent AS MATERIALIZED (SELECT s.id FROM unnest($5::text[], $6::int8[]) AS s(id, renewals)
+            LEFT JOIN workers w ON w.id = s.id WHERE coalesce(w.renewals, 0) = s.renewals)
+        (SELECT n.shard, n.id, n.place FROM near n CROSS JOIN seen LEFT JOIN due q ON q.shard = n.shard AND q.run = n.id
+            WHERE NOT n.parked AND (seen.place IS NULL OR n.place <= seen.place)
+                AND ((n.owner IS NULL AND q.wake_at <= $4::int8)
+                    OR ((n.owner IN (SELECT id FROM silent)) IS TRUE AND (q.wake_at IS NULL OR q.wake_at <= $4)))
+            ORDER BY n.place LIMIT $3::int8)
+        UNION ALL SELECT NULL, NULL, place FROM seen",
+        codes_in("runs", "f.status < 3")
+    )
+});
+
+/// Runs by their ids, with when they are due: $1 shards, $2 ids.
+static FOREIGN_NAMED: std::sync::LazyLock<String> = std::sync::LazyLock::new(|| {
+    let named =
+        "unnest($1::int2[], $2::text[]) AS c(shard, id) JOIN runs r ON r.shard = c.shard AND r.id = c.id";
+    let sql = select("", named) + " ORDER BY r.place";
     sql.replacen(BESIDE, "j.at, j.next, j.epoch, coalesce(d.wake_at, r.created_at), d.ready", 1)
 });
 

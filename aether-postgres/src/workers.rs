@@ -72,14 +72,16 @@ static RENEW: LazyLock<[String; 2]> = LazyLock::new(|| {
 });
 
 /// Workers that a run was taken from, that did not notice it, and whose session is open: it may outlive a process whose
-/// machine is gone, so a worker that counts as gone is left out. A server that was started again has closed all sessions:
-/// for two leases, in which a process that is there comes back, they count as open.
+/// machine is gone, so a worker that counts as gone is left out. Of a session of another role an account may see no more
+/// than that there is one with this number. A server that was started again has closed all sessions: for two leases, in
+/// which a process that is there comes back, they count as open.
 static UNAWARE: LazyLock<String> = LazyLock::new(|| {
     format!(
         "SELECT DISTINCT l.worker FROM lost l JOIN workers w ON w.id = l.worker
         WHERE l.shard = $1::int2 AND l.run = $2::text AND w.backend IS NOT NULL
             AND w.seen_at > clock_timestamp() - {GONE}
-            AND (EXISTS (SELECT FROM pg_stat_get_activity(w.backend) a WHERE a.backend_start = w.backend_start)
+            AND (EXISTS (SELECT FROM pg_stat_get_activity(w.backend) a
+                    WHERE a.backend_start IS NULL OR a.backend_start = w.backend_start)
                 OR (w.backend_start < pg_postmaster_start_time() AND pg_postmaster_start_time()
                     > clock_timestamp() - coalesce(w.lease, 0) * interval '2 microseconds'))"
     )

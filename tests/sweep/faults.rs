@@ -144,3 +144,18 @@ async fn a_run_on_sqlite_outlives_every_fault_of_its_writes() {
     });
     futures::future::join_all(tried).await;
 }
+
+/// Nobody but its owner could advance the run, and the owner was told that there is none.
+#[tokio::test]
+async fn a_creation_that_is_durable_and_answered_with_an_error_is_advanced_by_its_worker() {
+    let folder = tempfile::tempdir().unwrap();
+    let sqlite = SqliteStore::open(folder.path().join("runs.db")).unwrap();
+    let faulty = FaultyStore::new(Arc::new(sqlite), Some(StoreFault::AnswerLost(1)));
+    let builder =
+        aether::Engine::builder().poll_interval(Duration::from_millis(20)).provide(Calls::default());
+    let engine = builder.store(Arc::new(faulty)).start().await.unwrap();
+    engine.start::<noted>(()).id("run").await.unwrap_err();
+    let run = engine.start::<noted>(()).id("run").await.unwrap();
+    let done = tokio::time::timeout(Duration::from_secs(30), run.result()).await;
+    assert_eq!(done.expect("its worker owns it, and nobody advances it").unwrap(), "abc");
+}

@@ -1,10 +1,12 @@
 //! Creating a run.
 //!
-//! Promise: a caller that is dropped between the creation and its answer leaves no run that this worker owns and does not
-//! advance.
+//! Promise: neither a caller that is dropped between the creation and its answer nor a store that carries a creation out
+//! and says that it failed leaves a run that this worker owns and does not advance.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use jiff::Timestamp;
 use tokio::sync::OwnedRwLockReadGuard;
 
 use crate::engine::advance::launch::{launch_run, release_run};
@@ -21,6 +23,7 @@ use crate::policy::replay::Mode;
 use crate::run::claim::Origin;
 use crate::run::fault::Fault;
 use crate::run::program::RegisteredWorkflow;
+use crate::sched::spawn;
 use crate::store::error::StoreError;
 use crate::store::open_waits::OpenWaits;
 use crate::store::records::{Created, NewRun};
@@ -172,15 +175,57 @@ async fn create_and_launch(inner: &Arc<Inner>, new: NewRunOf) -> Result<Created,
         // nothing of the run becomes durable, and no world-changing call is permitted, before the creation is durable.
         let launched = launch();
         let answer = creation.await;
+        look_for_failed(inner, &run, at, &answer);
         if !launched {
             release_run(inner, &run, 1, Fault::ShutDown { run: run.clone() }).await;
         }
         return answer;
     }
     // The id may belong to another run, which must not be launched under this input: the answer comes first.
-    let answer = creation.await?;
+    let answer = creation.await;
+    look_for_failed(inner, &run, at, &answer);
+    let answer = answer?;
     if answer == Created::New && !launch() {
         release_run(inner, &run, 1, Fault::ShutDown { run: run.clone() }).await;
     }
     Ok(answer)
+}
+
+/// The longest pause between two looks for a creation that failed.
+const LONGEST_WAIT: Duration = Duration::from_secs(5);
+/// A creation that failed takes effect within this time, or never: then its statement, too, has ended.
+const LATE: Duration = Duration::from_secs(120);
+
+/// A creation that failed may have been carried out all the same: its answer was lost, and nobody waited for longer.
+fn look_for_failed(inner: &Arc<Inner>, run: &RunId, at: Timestamp, answer: &Result<Created, StoreError>) {
+    let may_be_there = |error: &StoreError| !matches!(error, StoreError::Unencodable { .. });
+    if answer.as_ref().is_err_and(may_be_there) {
+        spawn(release_if_created(Arc::clone(inner), run.clone(), at));
+    }
+}
+
+/// Releases a run that this worker owns without knowing it; its next claim launches it.
+async fn release_if_created(inner: Arc<Inner>, run: RunId, at: Timestamp) {
+    let shared = &inner.shared;
+    let (mut wait, mut absent) = (inner.settings.poll, Duration::ZERO);
+    while !inner.is_stopping() && absent < LATE {
+        shared.environment.sleep(wait).await;
+        match shared.store.run(&run).await {
+            Ok(Some(record)) => {
+                // The run may have been created by somebody else, or have been launched before its creation was answered.
+                let is_of_this_call = record.owner.as_ref() == Some(&shared.worker)
+                    && record.epoch == 1
+                    && record.created_at.as_microsecond() == at.as_microsecond();
+                if !is_of_this_call || inner.active().contains_key(&run) {
+                    return;
+                }
+                if shared.store.release(&run, 1, now(&inner)).await.is_ok() {
+                    return inner.wake_scheduler.notify_one();
+                }
+            }
+            Ok(None) => absent += wait,
+            Err(_) => {}
+        }
+        wait = (wait * 2).min(LONGEST_WAIT.max(inner.settings.poll));
+    }
 }

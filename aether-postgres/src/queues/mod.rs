@@ -11,6 +11,7 @@ mod sql;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
+use std::time::Duration;
 
 use aether_core::id::{CodeId, RunId};
 use aether_core::queue::{QueuePlace, Serves};
@@ -21,13 +22,15 @@ use crate::claimed::Given;
 use crate::claims::{distinct, number};
 use crate::connection::{Connection, Param, Transaction};
 use crate::database::{Database, ask};
-use crate::error::OpError;
+use crate::error::{Failure, OpError, failure};
 use crate::queues::lanes::{LaneState, Lanes, Run};
 use crate::row::{self, get};
 use crate::shard::shard;
 
 /// How many queues one claim serves.
 const QUEUES: usize = 16;
+/// How long a claim waits for a queue that others serve.
+const BUSY: Duration = Duration::from_millis(500);
 /// How many runs of a queue become ready in one claim.
 const PROMOTED: i64 = 4_096;
 /// How many keys of a queue are looked at for new runs in one claim.
@@ -109,7 +112,7 @@ impl Database {
         }
         if lanes.order.is_empty() {
             // Others serve them all: the next one that is free.
-            lanes.lock(transaction.query(&LOCK_WAITING, &[&now, &1_i64, &names]).await?)?;
+            lanes.lock(self.next_free(&transaction, now, &names).await?)?;
         }
         if lanes.order.is_empty() {
             transaction.rollback().await?;
@@ -127,6 +130,33 @@ impl Database {
         let rows = lanes.write(&transaction, request, token, &runs).await?;
         transaction.commit().await?;
         self.leases(&rows)
+    }
+
+    /// Locks a queue that others serve. One of them may be paused in the middle: runs of no queue do not wait for it.
+    async fn next_free(
+        &self,
+        transaction: &Transaction<'_>,
+        now: i64,
+        names: &Option<Vec<&str>>,
+    ) -> Result<Vec<tokio_postgres::Row>, OpError> {
+        let params: [Param<'_>; 3] = [&now, &1_i64, names];
+        if self.options.portable {
+            return transaction.query(&LOCK_WAITING, &params).await;
+        }
+        let wait = self.options.lock_timeout;
+        let brief = if wait.is_zero() { BUSY } else { wait.min(BUSY) };
+        transaction.batch(&format!("SAVEPOINT free; SET LOCAL lock_timeout = {}", brief.as_millis())).await?;
+        match transaction.query(&LOCK_WAITING, &params).await {
+            Ok(rows) => {
+                transaction.batch(&format!("SET LOCAL lock_timeout = {}", wait.as_millis())).await?;
+                Ok(rows)
+            }
+            Err(OpError::Driver(error)) if failure(&error) == Failure::Slow => {
+                transaction.batch("ROLLBACK TO SAVEPOINT free").await?;
+                Ok(Vec::new())
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// Claims those of the named runs that are runs of queues and free, within the limits.

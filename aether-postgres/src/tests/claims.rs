@@ -2,8 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use aether_core::store::{ClaimRequest, LostRun};
+use aether_core::id::CodeId;
+use aether_core::payload::Payload;
+use aether_core::store::{ClaimRequest, ForeignRuns, LostRun};
 use futures_util::future::join_all;
+use jiff::Timestamp;
 
 use super::{LEASE, Table, at, micros, names, options, request, run_id, takeover, worker};
 use crate::claims::{CLAIM_DUE, CLAIM_TAKEN_OVER};
@@ -203,4 +206,48 @@ async fn a_due_row_under_a_former_code_is_put_right() {
     };
     assert_eq!(table.database.foreign(&query).await.unwrap(), []);
     assert_eq!(names(&table.database.claim(&request("w", 100)).await.unwrap()), ["run"]);
+}
+
+/// Pages of very many due runs of other code are found by another way than pages of few: with the same answers.
+#[tokio::test]
+async fn pages_of_very_many_due_runs_of_other_code_hold_each_of_them_once() {
+    let table = Table::lay().await;
+    let made = "INSERT INTO runs(shard, id, place, workflow, version, code, parked, status, digest, created_at, labels, epoch)
+        SELECT n % 4096, 'run' || n, n * 10, 'flow', 3, CASE WHEN n % 3 = 0 THEN 'a' ELSE 'b' END, n % 7 = 0, 0,
+            repeat('0', 64), 1, '{}', 0 FROM generate_series(1, 25000) AS n;
+        INSERT INTO journal SELECT shard, id, 0, 0, 1, 1, 0, false, '[]', decode(repeat('00', 32), 'hex') FROM runs;
+        INSERT INTO due SELECT shard, id, CASE WHEN place % 50 = 0 THEN 9 ELSE 5 END, code, 0, false FROM runs
+        WHERE place % 30 <> 10";
+    table.client.batch_execute(made).await.unwrap();
+    let digest = serde_json::to_value(aether_core::payload::Digest::of(&Payload::null()).unwrap()).unwrap();
+    let set = "UPDATE runs SET digest = $1::text";
+    table.client.execute(set, &[&digest.as_str().unwrap()]).await.unwrap();
+    for (now, codes) in [(5, vec![]), (9, vec![]), (9, vec!["a"])] {
+        let codes: Vec<_> = codes.into_iter().map(|code: &str| CodeId::from(code.to_owned())).collect();
+        let mut query = ForeignRuns {
+            codes,
+            due: Some((Timestamp::from_microsecond(now).unwrap(), Vec::new())),
+            after: None,
+            limit: 4000,
+        };
+        let mut found: Vec<i64> = Vec::new();
+        loop {
+            let page = table.database.foreign(&query).await.unwrap();
+            found.extend(page.iter().map(|run| i64::try_from(run.place.number()).unwrap()));
+            let is_last = page.len() < query.limit;
+            query.after = page.last().map(|last| last.place).or(query.after);
+            if is_last {
+                break;
+            }
+        }
+        let of = if query.codes.is_empty() { "" } else { "AND r.code = 'b'" };
+        let wanted = format!(
+            "SELECT r.place FROM runs r JOIN due d ON d.run = r.id WHERE NOT r.parked AND d.wake_at <= {now} {of}
+            ORDER BY r.place"
+        );
+        let wanted = table.client.query(&wanted, &[]).await.unwrap();
+        let wanted: Vec<i64> = wanted.iter().map(|row| row.get(0)).collect();
+        assert!(wanted.len() > 5000);
+        assert!(found == wanted, "due at {now}: {} of {}", found.len(), wanted.len());
+    }
 }

@@ -84,6 +84,39 @@ async fn the_next_claim_finds_what_one_got_that_was_given_up() {
     assert_eq!(names(&table.database.claim(&request("w", 5)).await.unwrap()), ["run"]);
 }
 
+/// A commit may wait for the server's disk for longer than any timeout says.
+#[tokio::test]
+async fn a_claim_that_is_committed_late_is_found() {
+    let brief = options().statement_timeout(Duration::ZERO).lock_timeout(Duration::ZERO);
+    let table = Table::with(brief).await;
+    let slow = "CREATE FUNCTION aether.stall() RETURNS trigger LANGUAGE plpgsql AS
+            $$ BEGIN PERFORM pg_advisory_xact_lock(7); RETURN NULL; END $$;
+        CREATE CONSTRAINT TRIGGER stall AFTER UPDATE ON aether.runs DEFERRABLE INITIALLY DEFERRED
+            FOR EACH ROW EXECUTE FUNCTION aether.stall()";
+    table.client.batch_execute(slow).await.unwrap();
+    table.run("run", None, 1).await;
+    table.database.claim(&request("w", 0)).await.unwrap();
+    let stalls = table.begin().await;
+    stalls.batch_execute("SELECT pg_advisory_xact_lock(7)").await.unwrap();
+    let claim = request("w", 5);
+    tokio::select! {
+        _ = table.database.claim(&claim) => panic!("it cannot be committed"),
+        () = table.until_blocked(1) => {}
+    }
+    tokio::time::sleep(Duration::from_millis(1600)).await;
+    assert_eq!(names(&table.database.claim(&claim).await.unwrap()), [""; 0]);
+    stalls.batch_execute("COMMIT").await.unwrap();
+    while table.number("SELECT count(*) FROM runs WHERE owner = 'w'").await == 0 {
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    let found = async {
+        while table.database.claim(&claim).await.unwrap().is_empty() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(PATIENT, found).await.expect("a run is held and never found");
+}
+
 /// A claim has several parts. One that is given up in a later part has got runs and slots in an earlier one: they are the
 /// worker's, and nobody else could take them while it lives.
 #[tokio::test]

@@ -182,3 +182,48 @@ async fn every_key_gets_its_turn() {
     }
     assert_eq!(got, 700);
 }
+
+/// Whoever has waited for the lock of a limit counts what was created meanwhile.
+#[tokio::test]
+async fn a_limit_of_open_runs_holds_where_transactions_are_serializable_by_default() {
+    let own = Cluster::shared().database().await;
+    let default =
+        format!("ALTER DATABASE \"{}\" SET default_transaction_isolation = 'serializable'", own.name());
+    Cluster::shared().sql(&[default]).await;
+    let database = Database::open(&own.url(), options()).await.unwrap();
+    set(&database, "q", LimitKind::Open(1)).await;
+    let client = connect(&own.url()).await;
+    let first = create(&database, queued("first", "k")).await;
+    assert_eq!(first, Created::New);
+    client.batch_execute("UPDATE runs SET status = 3").await.unwrap();
+    let creating = connect(&own.url()).await;
+    creating
+        .batch_execute("BEGIN ISOLATION LEVEL READ COMMITTED; SELECT FROM limits FOR UPDATE")
+        .await
+        .unwrap();
+    let waiting = tokio::spawn(async move { create(&database, queued("second", "k")).await });
+    let blocked = "SELECT count(*) FROM pg_locks WHERE NOT granted
+        AND pid IN (SELECT pid FROM pg_stat_activity WHERE datname = current_database())";
+    while client.query_typed(blocked, &[]).await.unwrap()[0].get::<_, i64>(0) == 0 {
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    // Another process has created one, and lets go of the lock.
+    client.batch_execute("UPDATE runs SET status = 0").await.unwrap();
+    creating.batch_execute("ROLLBACK").await.unwrap();
+    assert!(matches!(waiting.await.unwrap(), Created::OverLimit { .. }), "over its limit");
+}
+
+/// A worker that is paused in the middle of a claim keeps the lock of its queue until the server ends its transaction.
+#[tokio::test]
+async fn a_queue_that_a_paused_worker_serves_holds_up_its_own_runs_alone() {
+    let table = Table::lay().await;
+    assert_eq!(create(&table.database, queued("queued", "k")).await, Created::New);
+    table.run("free", None, 1).await;
+    let paused = table.begin().await;
+    paused.batch_execute("SELECT FROM queues FOR UPDATE").await.unwrap();
+    let request = request("w", 5);
+    let claim = tokio::time::timeout(Duration::from_secs(10), table.database.claim(&request)).await;
+    assert_eq!(names(&claim.expect("a paused worker holds up all claims").unwrap()), ["free"]);
+    paused.batch_execute("ROLLBACK").await.unwrap();
+    assert_eq!(names(&table.database.claim(&request).await.unwrap()), ["queued"]);
+}

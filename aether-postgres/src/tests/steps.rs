@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
 
+use aether_core::contract::Status;
 use aether_core::id::{CommandId, IdempotencyKey};
 use aether_core::journal::Frame;
 use aether_core::store::{Ack, Append, AppendError, AppendReply, Rollback, StoreError, Work};
@@ -169,4 +170,40 @@ async fn a_claim_does_not_come_between_a_body_and_its_commit() {
     assert_eq!((names(&leases), leases[0].run.epoch), (vec!["run"], 2));
     assert_eq!((table.number(NOTES).await, table.number(KEPT).await), (1, 1));
     assert_eq!(table.number("SELECT position FROM journal WHERE run = 'run' AND count = 0").await, 2);
+}
+
+/// A run has two appends before a step. The first one is held up by a lock, the second one by another; in between the
+/// second one is neither among what is held up nor in a batch.
+#[tokio::test]
+async fn a_step_waits_for_all_that_is_held_up_of_its_run() {
+    let table = Table::with(options().lock_timeout(Duration::from_millis(100))).await;
+    table.client.batch_execute("CREATE TABLE public.notes(text text)").await.unwrap();
+    table.run("run", Some("first"), 0).await;
+    let (of_run, of_frame) = (table.begin().await, table.begin().await);
+    of_run.batch_execute("SELECT FROM runs WHERE id = 'run' FOR UPDATE").await.unwrap();
+    table.frame(&of_frame, "run", 2, 1).await;
+    let status = |append: &mut Append| append.status = super::writer::status(Status::Running, false);
+    let queue = |position: u64| {
+        let (mut append, reply) = super::writer::append(&run_id("run"), 1, position, "x");
+        status(&mut append);
+        table.database.append(append);
+        reply
+    };
+    let first = queue(1);
+    table.until_blocked(1).await;
+    let second = queue(2);
+    let calls = Arc::new(AtomicU32::new(0));
+    let (mut append, mut reply) = note("run", &calls, Arc::new(|| {}));
+    append.expected = 3;
+    table.database.append(append);
+    // Long enough for the first one to be set aside.
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    of_run.batch_execute("COMMIT").await.unwrap();
+    first.await.unwrap().unwrap();
+    let early = tokio::time::timeout(Duration::from_millis(500), &mut reply).await;
+    assert!(early.is_err(), "the step did not wait: {early:?}");
+    of_frame.batch_execute("ROLLBACK").await.unwrap();
+    second.await.unwrap().unwrap();
+    reply.await.unwrap().unwrap();
+    assert_eq!((table.number(NOTES).await, calls.load(Ordering::SeqCst)), (1, 1));
 }

@@ -6,6 +6,7 @@ use aether_core::store::Store as _;
 use futures_util::future::join_all;
 
 use super::{LEASE, Table, code, options, request, run_id, takeover, worker};
+use crate::database::Database;
 use crate::store::PostgresStore;
 
 #[tokio::test]
@@ -116,6 +117,20 @@ async fn a_former_owner_that_is_paused_is_known_until_it_notices_or_is_gone() {
         tokio::time::sleep(std::time::Duration::from_millis(2)).await;
     }
     assert_eq!(unaware("two").await, []);
+}
+
+/// Each process may have an account of its own, which sees nothing of the sessions of others.
+#[tokio::test]
+async fn a_former_owner_of_another_account_is_known_as_well() {
+    let table = Table::lay().await;
+    let other = "CREATE ROLE stranger LOGIN; GRANT USAGE ON SCHEMA aether TO stranger;
+        GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA aether TO stranger";
+    table.client.batch_execute(other).await.unwrap();
+    let stranger = Database::open(&table.url.replace("//aether@", "//stranger@"), options()).await.unwrap();
+    table.database.register(&worker("w"), LEASE, &[code("flow")]).await.unwrap();
+    table.run("run", Some("w"), 0).await;
+    assert_eq!(stranger.claim(&takeover("me", 1, "w", 0)).await.unwrap().len(), 1);
+    assert_eq!(stranger.unaware_owners(&run_id("run")).await.unwrap(), [worker("w")]);
 }
 
 #[tokio::test]

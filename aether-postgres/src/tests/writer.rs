@@ -40,11 +40,11 @@ fn new_run(name: &str) -> NewRun {
     }
 }
 
-async fn create(database: &Arc<Database>, name: &str) {
+pub(super) async fn create(database: &Arc<Database>, name: &str) {
     assert_eq!(database.clone().create(new_run(name), Vec::new()).await.unwrap(), Some(Created::New));
 }
 
-fn append(run: &RunId, epoch: Epoch, expected: Position, text: &str) -> (Append, AppendReply) {
+pub(super) fn append(run: &RunId, epoch: Epoch, expected: Position, text: &str) -> (Append, AppendReply) {
     let (ack, reply) = Ack::awaited(run.clone(), expected + 1, Arc::default());
     let append = Append {
         run: run.clone(),
@@ -66,7 +66,7 @@ fn append(run: &RunId, epoch: Epoch, expected: Position, text: &str) -> (Append,
     (append, reply)
 }
 
-async fn write(
+pub(super) async fn write(
     database: &Arc<Database>,
     name: &str,
     expected: Position,
@@ -78,7 +78,7 @@ async fn write(
     reply.await.unwrap()
 }
 
-fn status(status: Status, release: bool) -> Option<StatusChange> {
+pub(super) fn status(status: Status, release: bool) -> Option<StatusChange> {
     Some(StatusChange { status, wake_at: None, release, seen: 0, notify: None })
 }
 

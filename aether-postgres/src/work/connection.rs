@@ -87,6 +87,10 @@ impl StepConnection {
         let conn = database.connect().await?;
         // Only Postgres itself lets a transaction see its locks.
         let own = if database.options.portable { None } else { Some(Own::find(&conn).await?) };
+        if !database.options.portable && !database.has_pooler() {
+            // A body has the isolation that its role and database have.
+            conn.batch("RESET default_transaction_isolation").await?;
+        }
         Ok(Self { conn, own })
     }
 

@@ -185,6 +185,11 @@ impl Batch {
         self.creations.is_empty() && self.groups.len() == 1
     }
 
+    /// Whether it creates one run, and nothing else.
+    pub(crate) fn is_one_creation(&self) -> bool {
+        self.groups.is_empty() && self.creations.len() == 1
+    }
+
     pub(crate) fn insert(&mut self, group: Group) {
         self.groups.insert((group.shard, group.run.clone()), group);
     }

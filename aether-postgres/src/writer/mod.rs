@@ -18,7 +18,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::connection::Connection;
 use crate::database::{Database, Tries};
-use crate::error::{Failure, OpError, failure, gone, is_missing, may_pass, translate};
+use crate::error::{Failure, OpError, failure, gone, is_missing, is_of_a_part, may_pass, translate};
 use crate::placement::leaving::Leaving;
 use crate::placement::map::Spot;
 use crate::shard::shard;
@@ -30,6 +30,7 @@ pub(crate) mod answers;
 pub(crate) mod arrays;
 pub(crate) mod batch;
 pub(crate) mod columns;
+mod held_up;
 pub(crate) mod recover;
 pub(crate) mod sql;
 mod statements;
@@ -115,9 +116,12 @@ impl Writers {
                 ops,
                 waiting: VecDeque::new(),
                 later: BTreeMap::new(),
+                later_from: None,
                 barriers: Vec::new(),
                 written: Vec::new(),
                 stuck: None,
+                holds_up: false,
+                apart_until: None,
                 leaving: Leaving::default(),
                 closing: None,
                 closers: Vec::new(),
@@ -173,11 +177,17 @@ pub(crate) struct Writer {
     pub(crate) waiting: VecDeque<Op>,
     /// Appends that are held up by others' locks, with their runs' later ones, and when they are tried again.
     pub(crate) later: BTreeMap<RunId, (Instant, Group)>,
+    /// Before this none of them is tried again.
+    later_from: Option<Instant>,
     /// Transaction steps that wait until what their runs queued before is answered.
     barriers: Vec<(RunId, oneshot::Sender<()>)>,
     /// Appends that are written, and whose runs were not told yet.
     pub(crate) written: Vec<Item>,
     stuck: Option<Stuck>,
+    /// Whether something was held up since the last batch was begun.
+    holds_up: bool,
+    /// Until when what holds up a batch is looked for by halves.
+    apart_until: Option<Instant>,
     /// Buckets that have left the database.
     pub(crate) leaving: Leaving,
     closing: Option<Instant>,
@@ -186,20 +196,19 @@ pub(crate) struct Writer {
 
 /// How long a close keeps trying to write what could not be written before.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(5);
+/// How often a creation is tried alone that the server fails to write.
+const CREATION_TRIES: u32 = 6;
 /// A batch is not made larger than about this many bytes: a message to the server may have a gigabyte.
 const BATCH_BYTES: usize = 16 << 20;
-/// After how long an append that is held up is tried again, at least.
-const HELD_UP: Duration = Duration::from_millis(100);
-/// What is held up is tried for a tenth of the time: the pause before the next try is this many times as long as the last.
-const HELD_UP_SHARE: u32 = 9;
 
 impl Writer {
     async fn serve(mut self) {
         while let Some(batch) = self.collect().await {
             let (hurried, began) = (batch.hurried, Instant::now());
+            self.holds_up = false;
             self.settle(batch).await;
             if hurried {
-                self.put_off(began.elapsed() * HELD_UP_SHARE);
+                self.later_from = self.pause_of_later(began);
             }
             self.send_on();
             // What is queued is sent first, and the runs of this batch are told while the server works on the next: told
@@ -301,9 +310,13 @@ impl Writer {
 
     /// Lets the transaction steps begin whose runs have nothing on its way.
     fn lower_barriers(&mut self, batch: &Batch) {
-        let later = &self.later;
+        let (later, waiting) = (&self.later, &self.waiting);
+        let waits =
+            |run: &RunId| waiting.iter().any(|op| matches!(op, Op::Append(item) if item.append.run == *run));
         let free = |run: &RunId| {
-            !later.contains_key(run) && !batch.groups.contains_key(&(shard(run.as_str()), run.clone()))
+            !later.contains_key(run)
+                && !batch.groups.contains_key(&(shard(run.as_str()), run.clone()))
+                && !waits(run)
         };
         for (_, reply) in self.barriers.extract_if(.., |(run, _)| free(run)) {
             let _the_store_closes = reply.send(());
@@ -346,7 +359,7 @@ impl Writer {
             let open = !awaited && !linger.is_zero();
             return if open { tokio::time::timeout(linger, self.ops.recv()).await.ok()? } else { None };
         }
-        let op = match self.later.values().map(|(at, _)| *at).min() {
+        let op = match self.next_of_later() {
             Some(at) => tokio::time::timeout_at(at.into(), self.ops.recv()).await.ok()?,
             None => self.ops.recv().await,
         };
@@ -357,32 +370,6 @@ impl Writer {
         op
     }
 
-    /// What was held up and whose time has come, as a batch of its own: the others do not wait for it once more.
-    fn take_later(&mut self) -> Option<Batch> {
-        let now = Instant::now();
-        let is_ready = |at: Instant| at <= now || self.closing.is_some();
-        let ready: Vec<RunId> =
-            self.later.iter().filter(|(_, (at, _))| is_ready(*at)).map(|(run, _)| run.clone()).collect();
-        let mut batch = Batch { hurried: true, ..Batch::default() };
-        for run in &ready {
-            if let Some((_, group)) = self.later.remove(run) {
-                // One after the other: they may not fit into one group.
-                let mut items = group.items.into_iter();
-                if let Some(first) = items.next() {
-                    batch.insert(Group::new(first));
-                }
-                items.rev().for_each(|item| self.waiting.push_front(Op::Append(item)));
-            }
-        }
-        (!batch.is_empty()).then_some(batch)
-    }
-
-    /// What is held up is not tried again before `pause` is over.
-    fn put_off(&mut self, pause: Duration) {
-        let next = Instant::now() + pause;
-        self.later.values_mut().for_each(|(at, _)| *at = next.max(*at));
-    }
-
     fn close(&mut self, reply: Option<oneshot::Sender<Result<(), StoreError>>>) {
         self.closers.extend(reply);
         self.closing.get_or_insert_with(Instant::now);
@@ -391,10 +378,19 @@ impl Writer {
     /// Writes a batch and answers everything in it, or keeps it in `later`.
     async fn settle(&mut self, batch: Batch) {
         let mut work = vec![batch];
+        self.apart_until = None;
         while let Some(mut batch) = work.pop() {
             self.keep_order(&mut batch);
             self.leaving.take(&mut batch);
             if batch.is_empty() {
+                continue;
+            }
+            if !self.conn.is_sound() {
+                // Closed, or with a transaction on it that could not be undone: nothing of `batch` is under way there.
+                let error = self.database.unusable();
+                self.tell_written();
+                self.wait_for_server(Failure::Lost, error, &mut batch, &mut work).await;
+                work.push(batch);
                 continue;
             }
             let told = std::mem::take(&mut self.written);
@@ -429,7 +425,13 @@ impl Writer {
             OpError::Row(reason) => (Failure::Final, self.database.corrupt(reason.clone())),
         };
         let kind = match error {
-            // What a body has done must not be lost to an error that an operator can end.
+            // What a body has done must not be lost to an error that an operator can end. It may be the fault of one run,
+            // which is then held up alone; a creation waits for a moment, in case it is everybody's.
+            OpError::Driver(error)
+                if is_of_a_part(error) && !(batch.is_one_creation() && batch.tries < CREATION_TRIES) =>
+            {
+                Failure::Slow
+            }
             OpError::Driver(error) if kind == Failure::Final && may_pass(error) => Failure::Moment,
             _ => kind,
         };
@@ -439,10 +441,12 @@ impl Writer {
         }
         batch.tries += 1;
         match kind {
-            Failure::Conflict | Failure::Slow if batch.tries <= 2 => {
-                batch.hurried |= kind == Failure::Slow;
+            Failure::Conflict if batch.tries <= 2 => work.push(batch),
+            Failure::Slow if !batch.hurried => {
+                batch.hurried = true;
                 work.push(batch);
             }
+            Failure::Slow if self.is_held_up_for_long() => self.hold_up(batch, &told),
             Failure::Conflict | Failure::Slow | Failure::Data | Failure::Final => match batch.halves() {
                 Ok((first, second)) => work.extend([second, first]),
                 Err(alone) if matches!(kind, Failure::Conflict | Failure::Slow) => self.hold_up(alone, &told),
@@ -460,41 +464,6 @@ impl Writer {
                 self.wait_for_server(kind, told, &mut batch, work).await;
                 work.push(batch);
             }
-        }
-    }
-
-    /// Appends of a run whose earlier ones wait in `later` wait behind them.
-    fn keep_order(&mut self, batch: &mut Batch) {
-        if self.later.is_empty() {
-            return;
-        }
-        let held_up: Vec<_> =
-            batch.groups.keys().filter(|(_, run)| self.later.contains_key(run)).cloned().collect();
-        for key in held_up {
-            if let (Some(group), Some((_, earlier))) = (batch.groups.remove(&key), self.later.get_mut(&key.1))
-            {
-                earlier.items.extend(group.items);
-            }
-        }
-    }
-
-    /// What others' locks hold up waits, and does not hold up the rest.
-    fn hold_up(&mut self, batch: Batch, error: &StoreError) {
-        if self.closing.is_some_and(|since| since.elapsed() >= CLOSE_PATIENCE) {
-            tracing::error!(%error, "the store closes with writes that others hold up");
-            return fail(batch, error);
-        }
-        tracing::warn!(%error, "a write is held up by another transaction; it is tried again");
-        let at = Instant::now() + HELD_UP;
-        for (_, group) in batch.groups {
-            match self.later.get_mut(&group.run) {
-                Some((_, earlier)) => earlier.items.extend(group.items),
-                None => drop(self.later.insert(group.run.clone(), (at, group))),
-            }
-        }
-        // A creation is asked for by somebody who can ask again.
-        for creation in batch.creations {
-            let _asker_gone = creation.reply.send(Err(error.clone()));
         }
     }
 

@@ -73,6 +73,10 @@ impl Writer {
             statements.push((&append_sql, &append_params));
         }
         let hurry = self.hurry(batch);
+        // Before the transaction begins: preparing is a round trip of its own.
+        for (sql, _) in &statements {
+            self.prepare(sql, hurry).await?;
+        }
         let mut answers = match statements.as_slice() {
             [(sql, params)] if hurry.is_none() => vec![self.conn.query(sql, params).await?],
             _ => self.together(&statements, hurry).await?,
@@ -88,6 +92,21 @@ impl Writer {
         Ok(Passed { places, groups, after: arrays.after })
     }
 
+    /// Prepares a statement, which waits for locks on whole tables.
+    async fn prepare(&self, sql: &str, hurry: Option<&str>) -> Result<(), OpError> {
+        let Some(hurry) = hurry.filter(|_| !self.conn.is_prepared(sql)) else {
+            return self.conn.prepare(sql).await;
+        };
+        let transaction = self.conn.begin().await?;
+        let prepared = match self.conn.word(hurry).await {
+            Ok(()) => self.conn.prepare(sql).await,
+            Err(error) => Err(error.into()),
+        };
+        // A statement stays prepared, whatever becomes of the transaction.
+        transaction.rollback().await?;
+        prepared
+    }
+
     /// What limits how long a hurried batch waits for locks. A server that is only compatible may not know it.
     fn hurry(&self, batch: &Batch) -> Option<&'static str> {
         (batch.hurried && !self.database.options.portable).then_some("SET LOCAL lock_timeout = 20")
@@ -100,10 +119,6 @@ impl Writer {
         statements: &[(&str, &[Param<'_>])],
         hurry: Option<&str>,
     ) -> Result<Vec<Vec<tokio_postgres::Row>>, OpError> {
-        // Before the transaction begins: preparing is a round trip of its own.
-        for (sql, _) in statements {
-            self.conn.prepare(sql).await?;
-        }
         let rows = join_all(statements.iter().map(|(sql, params)| self.conn.rows(sql, params)));
         let begin = match hurry {
             Some(hurry) => Cow::from(format!("{}; {hurry}", self.conn.beginning())),
@@ -119,8 +134,24 @@ impl Writer {
 
     /// A batch with a fork or a new generation: what belongs to them goes in the same transaction, one after the other.
     async fn send_in_steps(&self, batch: &Batch, heads: &[Head]) -> Result<Passed, OpError> {
-        let arrays = Arrays::of(batch.groups.values().zip(heads.iter().copied()), &self.database.clock);
         let transaction = self.conn.begin().await?;
+        match self.steps(&transaction, batch, heads).await {
+            Ok(passed) => transaction.commit().await.map(|()| passed),
+            Err(error) => {
+                // The connection is used again. Where this fails it is not, because the transaction may still be open.
+                let _undone = transaction.rollback().await;
+                Err(error)
+            }
+        }
+    }
+
+    async fn steps(
+        &self,
+        transaction: &Transaction<'_>,
+        batch: &Batch,
+        heads: &[Head],
+    ) -> Result<Passed, OpError> {
+        let arrays = Arrays::of(batch.groups.values().zip(heads.iter().copied()), &self.database.clock);
         if let Some(hurry) = self.hurry(batch) {
             self.conn.word(hurry).await?;
         }
@@ -144,10 +175,9 @@ impl Writer {
         for ((no, group), after) in (0..).zip(batch.groups.values()).zip(&arrays.after) {
             let renewals = group.items.iter().filter_map(|item| item.append.renews.as_ref());
             for renewal in renewals.filter(|_| groups.contains(&no)) {
-                renew(&transaction, group, *after, renewal).await?;
+                renew(transaction, group, *after, renewal).await?;
             }
         }
-        transaction.commit().await?;
         Ok(Passed { places, groups, after: arrays.after })
     }
 }
@@ -171,9 +201,9 @@ async fn renew(
     transaction.execute(sql::RENEW_RUN, &[&shard, &run, &renewal.workflow, &version]).await.map(drop)
 }
 
-/// Whether the answer of a statement is unknown.
+/// Whether the answer of a statement is unknown. A pooler that lost its server says so in its own way.
 fn is_open(error: &Error) -> bool {
-    crate::error::failure(error) == crate::error::Failure::Lost
+    crate::error::failure(error) == crate::error::Failure::Lost || crate::error::is_of_a_part(error)
 }
 
 /// Whether more than two statements are needed.

@@ -1,0 +1,115 @@
+//! What one run's fault costs the others, and the writer afterwards.
+
+use std::time::{Duration, Instant};
+
+use aether_core::contract::Status;
+use aether_core::store::{Append, AppendError, Renewal, StoreError};
+use futures_util::future::join_all;
+
+use super::writer::{create, status, write};
+use super::{Table, options};
+
+const SOON: Duration = Duration::from_secs(20);
+
+fn renews(append: &mut Append, workflow: &str) {
+    append.status = status(Status::Running, false);
+    append.renews = Some(Renewal { workflow: workflow.into(), version: 4, began: 0 });
+}
+
+/// A batch with a new generation is a transaction of several requests: an error in it leaves the transaction open.
+#[tokio::test]
+async fn a_new_generation_that_is_refused_leaves_the_writer_as_it_was() {
+    let table = Table::lay().await;
+    for name in ["a", "b"] {
+        create(&table.database, name).await;
+    }
+    let refused = write(&table.database, "a", 1, |append| renews(append, "a\0b")).await;
+    assert!(matches!(refused, Err(AppendError::Store(StoreError::Unencodable { .. }))), "{refused:?}");
+    tokio::time::timeout(SOON, write(&table.database, "b", 1, |_| {})).await.unwrap().unwrap();
+    tokio::time::timeout(SOON, write(&table.database, "a", 1, |append| renews(append, "next")))
+        .await
+        .unwrap()
+        .unwrap();
+}
+
+#[tokio::test]
+async fn a_new_generation_whose_run_somebody_has_locked_is_written_later() {
+    let table = Table::with(options().lock_timeout(Duration::from_millis(100))).await;
+    for name in ["a", "b"] {
+        create(&table.database, name).await;
+    }
+    let locking = table.begin().await;
+    locking.batch_execute("SELECT FROM runs WHERE id = 'a' FOR UPDATE").await.unwrap();
+    let database = table.database.clone();
+    let held_up =
+        tokio::spawn(async move { write(&database, "a", 1, |append| renews(append, "next")).await });
+    table.until_blocked(1).await;
+    tokio::time::timeout(SOON, write(&table.database, "b", 1, |_| {})).await.unwrap().unwrap();
+    locking.batch_execute("COMMIT").await.unwrap();
+    assert_eq!(held_up.await.unwrap().unwrap().next, 2);
+}
+
+/// An appended event of `bad` that the server cannot write, as where a page of an index is damaged.
+const DAMAGE: &str = "CREATE FUNCTION aether.damaged() RETURNS trigger LANGUAGE plpgsql AS
+        $$ BEGIN RAISE EXCEPTION 'invalid page in block 7' USING ERRCODE = 'XX001'; END $$;
+    CREATE TRIGGER damaged BEFORE INSERT ON aether.journal FOR EACH ROW WHEN (NEW.run = 'bad' AND NEW.frame > 0)
+        EXECUTE FUNCTION aether.damaged()";
+
+#[tokio::test]
+async fn damage_holds_up_its_own_run_alone() {
+    let table = Table::lay().await;
+    for name in ["a", "bad"] {
+        create(&table.database, name).await;
+    }
+    table.client.batch_execute(DAMAGE).await.unwrap();
+    let database = table.database.clone();
+    let held_up = tokio::spawn(async move { write(&database, "bad", 1, |_| {}).await });
+    let others = async {
+        for position in 1..=50 {
+            write(&table.database, "a", position, |_| {}).await.unwrap();
+        }
+    };
+    tokio::time::timeout(SOON, others).await.expect("the damage of one run holds up another");
+    assert!(!held_up.is_finished());
+    table.client.batch_execute("DROP TRIGGER damaged ON aether.journal").await.unwrap();
+    assert_eq!(tokio::time::timeout(SOON, held_up).await.unwrap().unwrap().unwrap().next, 2);
+}
+
+/// A table that is rewritten, or indexed, holds up all at once.
+#[tokio::test]
+async fn many_appends_that_are_held_up_are_written_soon_after() {
+    let table = Table::lay().await;
+    let names: Vec<String> = (0..200).map(|n| format!("run{n}")).collect();
+    join_all(names.iter().map(|name| create(&table.database, name))).await;
+    create(&table.database, "free").await;
+    let rewriting = table.begin().await;
+    rewriting.batch_execute("LOCK TABLE runs IN SHARE MODE").await.unwrap();
+    let held_up: Vec<_> = names
+        .iter()
+        .map(|name| {
+            let (database, name) = (table.database.clone(), name.clone());
+            let ends = |append: &mut Append| append.status = status(Status::Completed, true);
+            tokio::spawn(async move { write(&database, &name, 1, ends).await })
+        })
+        .collect();
+    table.until_blocked(1).await;
+    let mut longest = Duration::ZERO;
+    let began = Instant::now();
+    for position in 1.. {
+        let asked = Instant::now();
+        write(&table.database, "free", position, |_| {}).await.unwrap();
+        longest = longest.max(asked.elapsed());
+        if began.elapsed() > Duration::from_secs(8) {
+            break;
+        }
+    }
+    let released = Instant::now();
+    rewriting.batch_execute("COMMIT").await.unwrap();
+    for answer in tokio::time::timeout(SOON, join_all(held_up)).await.expect("they are written too late") {
+        answer.unwrap().unwrap();
+    }
+    let took = released.elapsed();
+    println!("another run waited up to {longest:?}; all were written {took:?} after the lock");
+    assert!(longest < Duration::from_secs(8), "another run waited for {longest:?}");
+    assert!(took < Duration::from_secs(15), "they were written {took:?} after the lock was gone");
+}

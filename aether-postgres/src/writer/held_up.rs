@@ -1,0 +1,112 @@
+//! Appends that others hold up: by locks, or by damage that their run alone has.
+//!
+//! Promise: appends of a run keep their order. What is held up costs the others little of the time, however much it is,
+//! and is written within seconds after nothing holds it up any more.
+
+use std::time::{Duration, Instant};
+
+use aether_core::id::RunId;
+use aether_core::store::StoreError;
+
+use crate::writer::batch::{Batch, Group};
+use crate::writer::{BATCH_BYTES, CLOSE_PATIENCE, Op, Writer, fail};
+
+/// After how long an append that is held up is tried again, at least.
+const HELD_UP: Duration = Duration::from_millis(100);
+/// What is held up is tried for a tenth of the time: the pause before the next try is this many times as long as the last.
+const HELD_UP_SHARE: u32 = 9;
+/// No pause is longer, also where a busy server takes long for a try.
+const LONGEST_PAUSE: Duration = Duration::from_secs(3);
+/// So many runs that are held up are tried at a time. If all of them still are, finding that out takes about a third of a
+/// second, and the pause that follows about three.
+const RUNS: usize = 8;
+/// For so long it is looked for what holds up a batch. After that all of it that waits for a lock is held up: where a whole
+/// table is locked, each half of a batch waits in vain.
+const APART: Duration = Duration::from_secs(1);
+
+impl Writer {
+    /// Before when nothing that is held up is tried again, after a try that began then. There is no pause where all of it
+    /// could be written.
+    pub(super) fn pause_of_later(&self, began: Instant) -> Option<Instant> {
+        let pause = (began.elapsed() * HELD_UP_SHARE).min(LONGEST_PAUSE);
+        self.holds_up.then(|| Instant::now() + pause)
+    }
+
+    /// When something that is held up is to be tried again.
+    pub(super) fn next_of_later(&self) -> Option<Instant> {
+        let first = self.later.values().map(|(at, _)| *at).min()?;
+        Some(self.later_from.map_or(first, |from| from.max(first)))
+    }
+
+    /// What has been held up the longest and whose time has come, as a batch of its own: the others do not wait for it once
+    /// more.
+    pub(super) fn take_later(&mut self) -> Option<Batch> {
+        let now = Instant::now();
+        let closes = self.closing.is_some();
+        if !closes && self.next_of_later().is_none_or(|next| next > now) {
+            return None;
+        }
+        let is_ready = |(_, (at, _)): &(&RunId, &(Instant, Group))| closes || *at <= now;
+        let mut ready: Vec<(Instant, RunId)> =
+            self.later.iter().filter(is_ready).map(|(run, (at, _))| (*at, run.clone())).collect();
+        ready.sort_unstable();
+        let mut batch = Batch { hurried: true, ..Batch::default() };
+        let mut bytes = 0;
+        for (_, run) in ready.into_iter().take(RUNS) {
+            if bytes >= BATCH_BYTES {
+                break;
+            }
+            if let Some((_, group)) = self.later.remove(&run) {
+                // One after the other: they may not fit into one group.
+                let mut items = group.items.into_iter();
+                if let Some(first) = items.next() {
+                    bytes += first.append.frame.text.len();
+                    batch.insert(Group::new(first));
+                }
+                items.rev().for_each(|item| self.waiting.push_front(Op::Append(item)));
+            }
+        }
+        (!batch.is_empty()).then_some(batch)
+    }
+
+    /// Appends of a run whose earlier ones wait in `later` wait behind them.
+    pub(super) fn keep_order(&mut self, batch: &mut Batch) {
+        if self.later.is_empty() {
+            return;
+        }
+        let held_up: Vec<_> =
+            batch.groups.keys().filter(|(_, run)| self.later.contains_key(run)).cloned().collect();
+        for key in held_up {
+            if let (Some(group), Some((_, earlier))) = (batch.groups.remove(&key), self.later.get_mut(&key.1))
+            {
+                earlier.items.extend(group.items);
+            }
+        }
+    }
+
+    /// Whether what holds up a batch has been looked for long enough.
+    pub(super) fn is_held_up_for_long(&mut self) -> bool {
+        Instant::now() >= *self.apart_until.get_or_insert_with(|| Instant::now() + APART)
+    }
+
+    /// What is held up waits, and does not hold up the rest.
+    pub(super) fn hold_up(&mut self, batch: Batch, error: &StoreError) {
+        if self.closing.is_some_and(|since| since.elapsed() >= CLOSE_PATIENCE) {
+            tracing::error!(%error, "the store closes with writes that are held up");
+            return fail(batch, error);
+        }
+        tracing::warn!(%error, writes = batch.len(), "writes are held up; they are tried again");
+        self.holds_up = true;
+        let at = Instant::now() + HELD_UP;
+        for (_, group) in batch.groups {
+            match self.later.get_mut(&group.run) {
+                Some((_, earlier)) => earlier.items.extend(group.items),
+                None => drop(self.later.insert(group.run.clone(), (at, group))),
+            }
+        }
+        // A creation is asked for by somebody who can ask again.
+        for creation in batch.creations {
+            let _asker_gone = creation.reply.send(Err(error.clone()));
+        }
+    }
+}
