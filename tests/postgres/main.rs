@@ -5,5 +5,6 @@
 mod kit;
 mod messages;
 mod prepare;
+mod queries;
 mod refusals;
 mod steps;
