@@ -9,6 +9,7 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use aether::prelude::*;
 use aether_pg_tests::Cluster;
@@ -16,6 +17,8 @@ use flows::Class;
 
 #[path = "../../benches/chain/flows.rs"]
 mod flows;
+
+const HOUR: Duration = Duration::from_secs(3_600);
 
 struct Counting;
 
@@ -74,13 +77,14 @@ async fn per_step_and_run(engine: &Engine, class: Class) -> (f64, f64) {
     ((many - none) / f64::from(RUNS * STEPS), none / f64::from(RUNS))
 }
 
+/// An engine that has nothing to do but its runs: what it does by the clock would count for more on a slow machine.
 async fn engine(store: &str, dir: &Path, database: &str) -> Engine {
     let builder = match store {
         "memory" => Engine::builder().memory(),
         "sqlite" => Engine::builder().sqlite(dir.join("file.db")),
         _ => Engine::builder().postgres(database),
     };
-    builder.start().await.unwrap()
+    builder.poll_interval(HOUR).lease(24 * HOUR).start().await.unwrap()
 }
 
 /// One runtime of one thread, and one test: what another test allocates meanwhile would be counted, too.

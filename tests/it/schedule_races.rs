@@ -22,6 +22,8 @@ use tokio::time::sleep;
 use crate::seeds::kit::in_time;
 
 const FOLDER: &str = "AETHER_SCHEDULE_RACES_FOLDER";
+/// How far the clocks leap at most, in seconds.
+const LEAP: i64 = 600;
 /// How much faster the clocks of the schedulers run, so that a minute passes several times a second.
 const SPEED: i32 = 240;
 
@@ -48,9 +50,10 @@ impl Clock {
         Self { began, leap: Arc::default(), armed: Arc::default(), slow: None }
     }
 
-    /// The same, slow from now on, so that every machine can start a run for each tick that was missed.
+    /// A later one than any scheduler had, whose runs are due then. It is slow from now on, so that every machine can start a
+    /// run for each tick that was missed.
     fn slowed_down(&self) -> Self {
-        Self { slow: Some(Timestamp::now()), ..self.clone() }
+        Self { slow: Some(Timestamp::now()), leap: Arc::new(AtomicI64::new(2 * LEAP)), ..self.clone() }
     }
 }
 
@@ -115,7 +118,7 @@ async fn a_scheduler_that_another_test_started() {
     let _engine = engine(&folder, &clock).await;
     clock.armed.store(true, Ordering::Release);
     loop {
-        clock.leap.store(fastrand::i64(-600..600), Ordering::Release);
+        clock.leap.store(fastrand::i64(-LEAP..LEAP), Ordering::Release);
         sleep(Duration::from_millis(fastrand::u64(50..400))).await;
     }
 }

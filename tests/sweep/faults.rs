@@ -156,6 +156,6 @@ async fn a_creation_that_is_durable_and_answered_with_an_error_is_advanced_by_it
     let engine = builder.store(Arc::new(faulty)).start().await.unwrap();
     engine.start::<noted>(()).id("run").await.unwrap_err();
     let run = engine.start::<noted>(()).id("run").await.unwrap();
-    let done = tokio::time::timeout(Duration::from_secs(30), run.result()).await;
+    let done = tokio::time::timeout(Duration::from_secs(120), run.result()).await;
     assert_eq!(done.expect("its worker owns it, and nobody advances it").unwrap(), "abc");
 }

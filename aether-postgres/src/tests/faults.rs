@@ -9,7 +9,8 @@ use futures_util::future::join_all;
 use super::writer::{create, status, write};
 use super::{Table, options};
 
-const SOON: Duration = Duration::from_secs(20);
+/// Also on a slow machine.
+const SOON: Duration = Duration::from_secs(120);
 
 fn renews(append: &mut Append, workflow: &str) {
     append.status = status(Status::Running, false);
@@ -110,6 +111,7 @@ async fn many_appends_that_are_held_up_are_written_soon_after() {
     }
     let took = released.elapsed();
     println!("another run waited up to {longest:?}; all were written {took:?} after the lock");
-    assert!(longest < Duration::from_secs(8), "another run waited for {longest:?}");
-    assert!(took < Duration::from_secs(15), "they were written {took:?} after the lock was gone");
+    // One after the other, each behind its own wait for the lock, they would take a quarter of an hour.
+    assert!(longest < SOON, "another run waited for {longest:?}");
+    assert!(took < SOON, "they were written {took:?} after the lock was gone");
 }

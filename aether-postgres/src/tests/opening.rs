@@ -55,7 +55,7 @@ async fn what_is_wrong_with_a_database_is_said_with_what_to_do() {
     let query = if table.url.contains('?') { '&' } else { '?' };
     let demanding = format!("{}{query}sslmode=require", table.url);
     let patient = Database::open(&demanding, options());
-    let encrypted = tokio::time::timeout(std::time::Duration::from_secs(8), patient).await;
+    let encrypted = tokio::time::timeout(std::time::Duration::from_secs(90), patient).await;
     let encrypted = encrypted.expect("no other try helps").unwrap_err().to_string();
     assert!(encrypted.contains("ssl = on"), "{encrypted}");
 }

@@ -222,7 +222,7 @@ async fn a_queue_that_a_paused_worker_serves_holds_up_its_own_runs_alone() {
     let paused = table.begin().await;
     paused.batch_execute("SELECT FROM queues FOR UPDATE").await.unwrap();
     let request = request("w", 5);
-    let claim = tokio::time::timeout(Duration::from_secs(10), table.database.claim(&request)).await;
+    let claim = tokio::time::timeout(Duration::from_secs(90), table.database.claim(&request)).await;
     assert_eq!(names(&claim.expect("a paused worker holds up all claims").unwrap()), ["free"]);
     paused.batch_execute("ROLLBACK").await.unwrap();
     assert_eq!(names(&table.database.claim(&request).await.unwrap()), ["queued"]);
