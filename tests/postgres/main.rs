@@ -5,5 +5,7 @@
 mod kit;
 mod messages;
 mod prepare;
+mod proxy;
 mod refusals;
 mod steps;
+mod transfers;
