@@ -8,4 +8,5 @@ mod prepare;
 mod proxy;
 mod refusals;
 mod steps;
+mod tls;
 mod transfers;

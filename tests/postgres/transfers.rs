@@ -1,7 +1,6 @@
 //! Money moves exactly with the outcome that says so, while connections are lost and processes are killed at every moment of
 //! a transaction step.
 
-use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 

@@ -190,6 +190,17 @@ fn a_rolling_deploy_on_postgres_loses_and_parks_nothing_that_fits() {
     Deploy { workers: 2, runs: 1000, is_killed: false }.on(&Home::on(Way::chosen()));
 }
 
+/// In the other ways with fewer runs; `AETHER_STORE` chooses one of them for all of the thousand.
+#[test]
+fn a_rolling_deploy_in_portable_mode_loses_and_parks_nothing_that_fits() {
+    Deploy { workers: 2, runs: 200, is_killed: false }.on(&Home::on(Way::Portable));
+}
+
+#[test]
+fn a_rolling_deploy_through_pgbouncer_loses_and_parks_nothing_that_fits() {
+    Deploy { workers: 2, runs: 200, is_killed: false }.on(&Home::on(Way::Pooler));
+}
+
 #[test]
 fn a_worker_that_is_killed_in_its_drain_leaves_every_run_to_the_others() {
     Deploy { workers: 2, runs: 200, is_killed: true }.on(&Home::file("killed.db"));
