@@ -101,7 +101,9 @@ async fn main() -> anyhow::Result<()> {
     let (address, choice) = (arguments.next().unwrap_or_default(), arguments.next().unwrap_or_default());
     let on_unfit = if choice == "refuse" { OnUnfit::Refuse } else { OnUnfit::Park };
     let short = Duration::from_millis(20);
-    let builder = on(&address).poll_interval(short).eviction_grace(short).on_unfit(on_unfit);
+    // One that looks seldom still takes what is its own before others do.
+    let poll = if choice == "seldom" { Duration::from_secs(1) } else { short };
+    let builder = on(&address).poll_interval(poll).eviction_grace(short).on_unfit(on_unfit);
     let builder = if choice == "client" { builder.client() } else { builder };
     let engine = match builder.start().await {
         Ok(engine) => engine,

@@ -110,7 +110,9 @@ impl Deploy {
 
     /// The workers of the old build, with all runs waiting.
     fn begin(&self, home: &Home) -> Vec<Agent> {
-        let mut old: Vec<_> = (0..self.workers).map(|_| Agent::start("base", home)).collect();
+        let mut old = vec![Agent::start("base", home)];
+        let others = if self.is_killed { "seldom" } else { "" };
+        old.extend((1..self.workers).map(|_| Agent::with("base", home, others)));
         old[0].ask(&format!("many {}", self.runs));
         old[0].until("waiting", &self.runs.to_string());
         old
