@@ -18,7 +18,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 use crate::claimed::Claims;
 use crate::clock::PlaceClock;
 use crate::connection::Connection;
-use crate::error::{Failure, OpError, failure, gone, said, translate};
+use crate::error::{Failure, OpError, failure, gone, is_distrust, said, translate};
 use crate::inbox::Doors;
 use crate::network;
 use crate::options::PostgresOptions;
@@ -149,7 +149,7 @@ impl Database {
     }
 
     async fn prepare(self: &Arc<Self>) -> Result<(), StoreError> {
-        ask!(self, |conn| self.look_at_server(conn).await)?;
+        ask!(at self.asking_first(), |conn| self.look_at_server(conn).await)?;
         ask!(self, |conn| schema::migrate(conn, &self.name, &self.options).await)?;
         ask!(self, |conn| self.set_clock(conn).await)?;
         Writers::start(self).await
@@ -262,7 +262,13 @@ impl Database {
 
     /// A request that is about to be made; see [`ask!`].
     pub(crate) fn asking(&self) -> Asking<'_> {
-        Asking { database: self, permits: &self.permits, tries: Tries::new(self.options.patience) }
+        let tries = Tries::new(self.options.patience);
+        Asking { database: self, permits: &self.permits, tries, is_first: false }
+    }
+
+    /// As [`Database::asking`], for the first request: one that fails because of the connection string is not made again.
+    fn asking_first(&self) -> Asking<'_> {
+        Asking { is_first: true, ..self.asking() }
     }
 
     /// As [`Database::asking`], for what a lease depends on: beside the limit of connections, and without pauses in which a
@@ -316,6 +322,7 @@ pub(crate) struct Asking<'d> {
     database: &'d Database,
     permits: &'d Semaphore,
     tries: Tries,
+    is_first: bool,
 }
 
 impl<'d> Asking<'d> {
@@ -336,7 +343,8 @@ impl<'d> Asking<'d> {
         let OpError::Driver(error) = error else { return Err(error.into_store_error(store)) };
         let failure = failure(&error);
         let again = match failure {
-            Failure::Conflict | Failure::Slow | Failure::Moment | Failure::Lost => true,
+            Failure::Conflict | Failure::Slow | Failure::Moment => true,
+            Failure::Lost => !(self.is_first && is_distrust(&error)),
             Failure::Pooler => {
                 self.database.expect_pooler(&error);
                 true

@@ -140,7 +140,46 @@ fn is_configuration(error: &Error) -> bool {
     ["invalid connection string", "invalid configuration", "authentication error"]
         .iter()
         .any(|start| text.starts_with(start))
-        || text.ends_with(NO_TLS)
+}
+
+/// Why a server cannot be talked to as the connection string demands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Distrust {
+    /// It does not encrypt.
+    Plain,
+    /// Nobody who is trusted has signed its certificate.
+    Issuer,
+    /// Its certificate is another host's.
+    Name,
+    /// Its certificate is not valid for another reason.
+    Certificate,
+}
+
+/// Why the server is not trusted, where that is what went wrong.
+fn distrust(error: &Error) -> Option<Distrust> {
+    use rustls::CertificateError::{NotValidForName, NotValidForNameContext, UnknownIssuer};
+    if error.code().is_some() || error.to_string() != "error performing TLS handshake" {
+        return None;
+    }
+    let source = error.source()?;
+    if source.to_string() == NO_TLS {
+        return Some(Distrust::Plain);
+    }
+    let inner = source.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
+    match inner.and_then(|inner| inner.downcast_ref::<rustls::Error>())? {
+        rustls::Error::InvalidCertificate(UnknownIssuer) => Some(Distrust::Issuer),
+        rustls::Error::InvalidCertificate(NotValidForName | NotValidForNameContext { .. }) => {
+            Some(Distrust::Name)
+        }
+        rustls::Error::InvalidCertificate(_) => Some(Distrust::Certificate),
+        _ => None,
+    }
+}
+
+/// Whether the server does not encrypt, or does not prove who it is. A store that is being opened does not wait for that to
+/// change; one that is open does, because certificates are replaced while it works.
+pub(crate) fn is_distrust(error: &Error) -> bool {
+    distrust(error).is_some()
 }
 
 /// What the server or the driver said, with all causes.
@@ -179,6 +218,23 @@ pub(crate) fn translate(error: &Error, store: &str) -> StoreError {
 
 /// What to do about an error, where that can be said.
 fn advice(error: &Error) -> Option<&'static str> {
+    match distrust(error) {
+        Some(Distrust::Plain) => {
+            return Some(
+                "turn on `ssl` in postgresql.conf, or take sslmode=disable where nobody listens in between",
+            );
+        }
+        Some(Distrust::Issuer) => {
+            return Some(
+                "name a file with the certificate of the server's authority: sslrootcert=/etc/ssl/db-ca.pem",
+            );
+        }
+        Some(Distrust::Name) => {
+            return Some("connect by a name that the certificate holds, or have it issued for this one");
+        }
+        Some(Distrust::Certificate) => return Some("give the server a valid certificate"),
+        None => {}
+    }
     let Some(code) = error.code() else { return advice_of_the_driver(&said(error)) };
     Some(match code.code() {
         "26000" | "42P05" => {
@@ -212,9 +268,6 @@ fn advice(error: &Error) -> Option<&'static str> {
 /// What to do about an error that the server did not send.
 fn advice_of_the_driver(said: &str) -> Option<&'static str> {
     Some(match said {
-        _ if said.ends_with(NO_TLS) => {
-            "the connection string demands encryption: set ssl = on in postgresql.conf, or sslmode=prefer"
-        }
         _ if said.starts_with("error connecting to server") => {
             "look whether the server runs, and whether host and port of the connection string are its own"
         }

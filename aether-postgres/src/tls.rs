@@ -12,7 +12,7 @@ use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
-use tokio_postgres::config::SslMode;
+use tokio_postgres::config::{Host, SslMode};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 /// How far the server's certificate is checked.
@@ -60,6 +60,11 @@ pub(crate) fn split(text: &str) -> Result<(tokio_postgres::Config, Tls), String>
             "sslcert" => tls.certificate = Some(value.into()),
             _ => tls.key = Some(value.into()),
         }
+    }
+    // As libpq does: a Unix socket is not encrypted, whatever the mode.
+    let is_unix = |host: &Host| !matches!(host, Host::Tcp(_));
+    if !config.get_hosts().is_empty() && config.get_hosts().iter().all(is_unix) {
+        config.ssl_mode(SslMode::Disable);
     }
     // As libpq does: who names an authority wants it checked.
     if tls.roots.is_some() && tls.check == Check::Nothing && config.get_ssl_mode() == SslMode::Require {

@@ -5,6 +5,9 @@
 mod kit;
 mod messages;
 mod prepare;
+mod proxy;
 mod queries;
 mod refusals;
 mod steps;
+mod tls;
+mod transfers;

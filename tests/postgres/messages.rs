@@ -79,7 +79,7 @@ async fn a_role_that_is_granted_what_the_page_says_can_run_what_another_one_has_
 
 /// Says hello.
 #[workflow]
-async fn hello(cx: &mut Cx, name: String) -> Result<String> {
+pub(super) async fn hello(cx: &mut Cx, name: String) -> Result<String> {
     let _now = cx.now().await;
     Ok(format!("hello {name}"))
 }

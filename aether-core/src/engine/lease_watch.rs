@@ -80,6 +80,11 @@ impl LeaseWatch {
         let silent = self.0.iter().filter(|(_, sighting)| sighting.silent >= sighting.lease);
         silent.map(|(id, sighting)| SilentWorker { id: id.clone(), renewals: sighting.renewals }).collect()
     }
+
+    /// Whether a worker has been silent for two leases: for a whole one its runs could be claimed, and were not.
+    pub(super) fn is_long_silent(&self, id: &WorkerId) -> bool {
+        self.0.get(id).is_some_and(|sighting| sighting.silent >= sighting.lease * 2)
+    }
 }
 
 #[cfg(test)]
@@ -109,6 +114,18 @@ mod tests {
         assert!(!silent_after(&[(0, 1), (3, 1), (6, 1), (9, 1)]));
         assert!(silent_after(&[(0, 1), (3, 1), (6, 1), (9, 1), (12, 1)]));
         assert!(!silent_after(&[(0, 1), (3, 1), (6, 1), (9, 2), (12, 2), (18, 2)]), "it renewed meanwhile");
+    }
+
+    #[test]
+    fn the_runs_of_a_worker_could_be_claimed_for_a_lease_when_it_was_silent_for_two() {
+        let mut watch = LeaseWatch::default();
+        let id = WorkerId::from("a".to_owned());
+        for at in (0..24).step_by(3) {
+            watch.look(seen(1), seconds(at), seconds(at), LEASE);
+            assert!(!watch.is_long_silent(&id), "after {at} s");
+        }
+        watch.look(seen(1), seconds(24), seconds(24), LEASE);
+        assert!(watch.is_long_silent(&id) && !watch.is_long_silent(&WorkerId::from("b".to_owned())));
     }
 
     #[test]

@@ -2,9 +2,11 @@
 //! compiles what comes out. It is told what to do on its standard input, a line a command, and answers a line each.
 
 use std::io::{BufRead as _, Write as _};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use aether::engine::OnUnfit;
+use aether::engine::{EngineBuilder, OnUnfit};
+use aether::postgres::PostgresOptions;
 use aether::prelude::*;
 use aether::store::RunFilter;
 
@@ -14,10 +16,19 @@ async fn rate(_cx: &mut StepCx, claim: u32) -> Result<u32> {
     Ok(claim * 2)
 }
 
+/// Whether payments that are begun wait.
+static STALLED: AtomicBool = AtomicBool::new(false);
+
+/// Whether a drain is complete.
+static DRAINED: AtomicBool = AtomicBool::new(false);
+
 /// Pays a claim.
 #[step(effect = "tool")]
 async fn pay(_cx: &mut StepCx, claim: u32) -> Result<String> {
     note("pay", claim)?;
+    while STALLED.load(Ordering::SeqCst) {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
     Ok(format!("paid {claim}"))
 }
 
@@ -36,10 +47,10 @@ async fn reserve(_cx: &mut StepCx, claim: u32) -> Result<u32> {
 
 /// One line for each call of a body that changes the world, in a file beside the database.
 fn note(what: &str, claim: u32) -> Result<()> {
-    let path = std::env::args().nth(1).unwrap_or_default() + ".calls";
+    let path = std::env::var("AGENT_CALLS")?;
     let mut file = std::fs::OpenOptions::new().create(true).append(true).open(path)?;
-    // In one write: other threads add lines too.
-    file.write_all(format!("{what} {claim}\n").as_bytes())?;
+    // In one write: other threads and processes add lines too.
+    file.write_all(format!("{what} {claim} {}\n", std::process::id()).as_bytes())?;
     Ok(())
 }
 
@@ -72,13 +83,27 @@ async fn claim(cx: &mut Cx, number: u32) -> Result<String> {
     if given { Ok(pay(cx, number).await?) } else { Ok("nothing".to_owned()) }
 }
 
+/// An engine on the file or the database at this address.
+fn on(address: &str) -> EngineBuilder {
+    let kind = std::env::var("AETHER_STORE").unwrap_or_default();
+    if !kind.starts_with("postgres") {
+        return Engine::builder().sqlite(address);
+    }
+    let options = PostgresOptions::new();
+    let options = options.portable(kind == "postgres-portable").pooler(kind == "postgres-pgbouncer");
+    // A server does not notice that a process is dead: its lease has to pass.
+    Engine::builder().postgres_with(address, options).lease(Duration::from_secs(3))
+}
+
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn main() -> anyhow::Result<()> {
     let mut arguments = std::env::args().skip(1);
-    let (file, choice) = (arguments.next().unwrap_or_default(), arguments.next().unwrap_or_default());
+    let (address, choice) = (arguments.next().unwrap_or_default(), arguments.next().unwrap_or_default());
     let on_unfit = if choice == "refuse" { OnUnfit::Refuse } else { OnUnfit::Park };
     let short = Duration::from_millis(20);
-    let builder = Engine::builder().sqlite(&file).poll_interval(short).eviction_grace(short).on_unfit(on_unfit);
+    // One that looks seldom still takes what is its own before others do.
+    let poll = if choice == "seldom" { Duration::from_secs(1) } else { short };
+    let builder = on(&address).poll_interval(poll).eviction_grace(short).on_unfit(on_unfit);
     let builder = if choice == "client" { builder.client() } else { builder };
     let engine = match builder.start().await {
         Ok(engine) => engine,
@@ -110,6 +135,7 @@ async fn obey(engine: &Engine, words: &[&str]) -> anyhow::Result<String> {
             Ok("started".into())
         }
         ["waiting"] => Ok(engine.count(RunFilter::new().status(aether::view::Status::Waiting)).await?.to_string()),
+        ["completed"] => Ok(engine.count(RunFilter::new().status(aether::view::Status::Completed)).await?.to_string()),
         ["status", run] => Ok(engine.find(run).await?.status().await?.to_string()),
         ["approve", run] => {
             engine.approve(&run.parse()?, "pay", "ann").await?;
@@ -136,6 +162,19 @@ async fn obey(engine: &Engine, words: &[&str]) -> anyhow::Result<String> {
             Ok(workers.iter().map(shown).collect::<Vec<_>>().join(" "))
         }
         ["drain"] => Ok(format!("{:?}", engine.drain(Duration::from_secs(10)).await?)),
+        ["stall"] => {
+            STALLED.store(true, Ordering::SeqCst);
+            Ok("stalled".into())
+        }
+        ["begin_drain"] => {
+            let engine = engine.clone();
+            tokio::spawn(async move {
+                let _its_report_is_not_asked_for = engine.drain(Duration::from_secs(60)).await;
+                DRAINED.store(true, Ordering::SeqCst);
+            });
+            Ok("draining".into())
+        }
+        ["drained"] => Ok(DRAINED.load(Ordering::SeqCst).to_string()),
         ["ready"] => Ok(engine.health().await.is_ready().to_string()),
         ["check"] => Ok(engine.check(RunFilter::new()).await?.to_string()),
         _ => anyhow::bail!("no such command: {words:?}"),

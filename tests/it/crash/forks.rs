@@ -64,7 +64,7 @@ fn forked(case: &Case, tally: &mut Tally) -> Verdict {
     runtime.block_on(async {
         let life = One::begin(case, &stage, &store, Keeping::Memory, at, case.seed, None);
         let End::Ended(_) = life.live().await? else { return Err("it died".into()) };
-        stage.begin(Life { store: None, death: None, tempo: 0, unit: 1000, bodies: 0 });
+        stage.begin(Life { store: None, death: None, tempo: 0, unit: 1000, bodies: 0, on_server: false });
         let later = at.saturating_add(Duration::from_secs(90 * 24 * 3600)).unwrap_or(at);
         let world = Arc::new(SimEnvironment::new(later, case.seed ^ 1));
         let limits = Limits { inline: case.inline, ..Limits::default() };

@@ -13,7 +13,7 @@ use aether::error::RunError;
 use aether::id::{InvocationId, RunId};
 use aether::people::{Pending, Resolution, Waiting};
 use aether::prelude::*;
-use aether::sqlite::{SqliteStore, rusqlite};
+use aether::sqlite::SqliteStore;
 use aether::store::event::{Event, InvocationDecision};
 use aether::store::journal::read_verified;
 use aether::store::ledger::LedgerEntry;
@@ -25,6 +25,7 @@ use aether_pg_tests::Database;
 use aether_testing::{AgreeingStore, CrashPoint, CrashStore, SimEnvironment};
 use jiff::Timestamp;
 
+use super::bookings;
 use super::interpret::interpret;
 use super::model::ANSWER;
 use super::program::{Call, Case, Moment, Part, Word, leaves_runs_alone, needs_operator};
@@ -61,21 +62,24 @@ pub(crate) enum Address {
 }
 
 impl Address {
-    /// Opens the store; in a file with the table of the transaction steps.
+    /// Opens the store.
     pub(crate) async fn open(&self) -> std::result::Result<Arc<dyn Store>, String> {
         match self {
-            Self::File(file) => open(file),
+            Self::File(file) => Ok(Arc::new(SqliteStore::open(file).map_err(|error| error.to_string())?)),
             Self::Server(way, url) => Ok(Arc::new(way.open(url).await)),
         }
     }
 
-    /// The address of a new place, and what must live as long as it.
+    /// The address of a new place with the table of the transaction steps, and what must live as long as it.
     pub(crate) fn make(keeping: Keeping, folder: &Path) -> (Self, Option<Database<'static>>) {
-        let Keeping::Postgres(way) = keeping else {
-            return (Self::File(folder.join("case.db")), None);
+        let (address, database) = if let Keeping::Postgres(way) = keeping {
+            let database = block_on(way.database());
+            (Self::Server(way, way.url(&database)), Some(database))
+        } else {
+            (Self::File(folder.join("case.db")), None)
         };
-        let database = block_on(way.database());
-        (Self::Server(way, way.url(&database)), Some(database))
+        bookings::open(&address).unwrap();
+        (address, database)
     }
 }
 
@@ -135,8 +139,8 @@ pub(crate) fn live(case: &Case, deaths: &[Death], keeping: Keeping) -> std::resu
                 let (writes, effects) = (life.store.writes(), life.effects());
                 let lived = runtime.block_on(left(&inner, result, cut))?;
                 let mut deeds = stage.deeds();
-                if let (Keeping::Sqlite, Address::File(file)) = (keeping, &address) {
-                    book_keeping(file, &mut deeds)?;
+                if keeping != Keeping::Memory {
+                    bookings::add(&address, &mut deeds)?;
                 }
                 if let Some(differs) = memory.disagreement() {
                     return Err(format!("the list of open waits differs: {differs}"));
@@ -160,37 +164,6 @@ pub(crate) fn live(case: &Case, deaths: &[Death], keeping: Keeping) -> std::resu
         }
     }
     Err("the last process died too".into())
-}
-
-/// The store in `file`, with the table of the transaction steps.
-pub(crate) fn open(file: &Path) -> std::result::Result<Arc<dyn Store>, String> {
-    let store = SqliteStore::open(file).map_err(|error| error.to_string())?;
-    let db = connect(file).map_err(|error| error.to_string())?;
-    db.execute("CREATE TABLE IF NOT EXISTS bookings(key TEXT)", []).map_err(|error| error.to_string())?;
-    Ok(Arc::new(store))
-}
-
-fn connect(file: &Path) -> rusqlite::Result<rusqlite::Connection> {
-    let db = rusqlite::Connection::open(file)?;
-    db.busy_timeout(Duration::from_secs(10))?;
-    Ok(db)
-}
-
-/// Adds what the transaction steps changed: the rows in their table.
-pub(crate) fn book_keeping(
-    file: &Path,
-    deeds: &mut BTreeMap<String, Deeds>,
-) -> std::result::Result<(), String> {
-    let read = || {
-        let db = connect(file)?;
-        let mut rows = db.prepare("SELECT key, count(*) FROM bookings GROUP BY key")?;
-        let rows = rows.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
-        rows.collect::<rusqlite::Result<Vec<(String, u32)>>>()
-    };
-    for (key, rows) in read().map_err(|error| error.to_string())? {
-        deeds.entry(key).or_default().changes += rows;
-    }
-    Ok(())
 }
 
 pub(crate) fn runtime(keeping: Keeping) -> tokio::runtime::Runtime {
@@ -277,7 +250,8 @@ impl<'a> One<'a> {
         let store = Arc::new(CrashStore::new(inner.clone(), point));
         let unit = if keeping == Keeping::Memory { 1000 } else { 1 };
         let tempo = mixed(case.tempo, &seed.to_string());
-        stage.begin(Life { store: Some(store.clone()), death, tempo, unit, bodies: 0 });
+        let on_server = matches!(keeping, Keeping::Postgres(_));
+        stage.begin(Life { store: Some(store.clone()), death, tempo, unit, bodies: 0, on_server });
         Self { case, stage, store, unit, keeping, at, seed }
     }
 

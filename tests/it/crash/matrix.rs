@@ -19,10 +19,9 @@ use aether::store::ledger::LedgerStatus;
 use aether_testing::CrashPoint;
 use jiff::Timestamp;
 
+use super::bookings;
 use super::judge::judge;
-use super::lives::{
-    Address, Death, End, Keeping, Lived, One, RUN, book_keeping, cut_off, left, recorded, runtime,
-};
+use super::lives::{Address, Death, End, Keeping, Lived, One, RUN, cut_off, left, recorded, runtime};
 use super::program::{Block, Call, Case, Class, Ending, Moment, Node, Word};
 use super::stage::Stage;
 use super::steps::Kind;
@@ -362,9 +361,7 @@ fn cell(row: &Row, death: Death, keeping: Keeping) -> Result<String, String> {
     let store = runtime.block_on(address.open())?;
     let result = runtime.block_on(recorded(&*store))?;
     let mut lived = Lived { deeds: stage.deeds(), ..runtime.block_on(left(&store, result, cut))? };
-    if let Address::File(file) = &address {
-        book_keeping(file, &mut lived.deeds)?;
-    }
+    bookings::add(&address, &mut lived.deeds)?;
     let pure = lived.deeds.remove("pure");
     judge(RUN, &case.block, &lived)?;
     lived.deeds.extend(pure.map(|deeds| ("pure".to_owned(), deeds)));
@@ -500,20 +497,18 @@ fn a_process_that_dies_at_any_boundary_of_any_step_repeats_nothing() {
     );
 }
 
-/// On Postgres every cell is what it is on a file, but for one row: transaction steps are another kind of step there. All cells
-/// are tried in the way of reaching it that is chosen, and of the others those on every eighth diagonal.
+/// On Postgres every cell is what it is on a file. All cells are tried in the way of reaching it that is chosen, and of the
+/// others those on every eighth diagonal.
 fn is_as_on_a_file(way: Way) {
     let file =
         std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/crash/matrix.md"));
     let file = file.unwrap();
     let mut expected = file.split("\n\n");
-    let mut rows = rows();
-    rows.retain(|row| row.about != Some(Kind::Booked.name()));
     let in_store = vec![Row::call(head(Kind::OnceInStore), Kind::OnceInStore)];
     let wanted: fn(usize, usize) -> bool =
         if way == Way::chosen() { |_, _| true } else { |row, column| (row + column) % 8 == 0 };
     let mut tried = 0;
-    for (rows, columns) in [(rows, BODY), (waiting_rows(), WORD), (in_store, KEY)] {
+    for (rows, columns) in [(rows(), BODY), (waiting_rows(), WORD), (in_store, KEY)] {
         let cells = cells(&rows, columns, Keeping::Postgres(way), wanted);
         none_broken(&rows, columns, &cells);
         let table = expected.next().unwrap();

@@ -11,6 +11,7 @@ use std::time::Duration;
 use aether::prelude::*;
 use aether_testing::CrashStore;
 
+use super::bookings;
 use super::program::{Call, Ending, Moment};
 use super::steps::Kind;
 
@@ -85,6 +86,8 @@ pub(crate) struct Life {
     /// Milliseconds of a unit of waiting.
     pub(crate) unit: u64,
     pub(crate) bodies: u64,
+    /// Whether its runs are in a Postgres database.
+    pub(crate) on_server: bool,
 }
 
 /// How a call goes.
@@ -179,7 +182,8 @@ impl Stage {
         let (stage, key) = (cx.dep::<Self>()?, cx.idempotency_key());
         let visit = stage.enter(key.as_str(), call, cx.attempt());
         visit.park_at(Moment::Before);
-        cx.sql(|db| db.execute("INSERT INTO bookings(key) VALUES(?1)", [key.as_str()]))?;
+        let on_server = stage.world().life.as_ref().is_some_and(|life| life.on_server);
+        bookings::insert(cx, on_server)?;
         visit.park_at(Moment::In);
         visit.park_at(Moment::After);
         end(call, cx.attempt(), visit.ending).await
@@ -221,7 +225,7 @@ impl Stage {
         let ending = if again { Ending::Value } else { call.ending(attempt) };
         let mut visit = Visit { waits: [Duration::ZERO; 2], ending, death: None };
         if let Some(life) = &mut world.life {
-            // Nobody but a signal ends a process while the store's writer is in a body.
+            // Nothing but a signal ends a process while the store runs a body.
             if call.kind == Kind::Booked && !Self::is_alone() {
                 return visit;
             }

@@ -21,7 +21,7 @@ macro_rules! steps {
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema)]
         pub(crate) enum Kind {
             Pure,
-            /// A transaction step: only on SQLite.
+            /// A transaction step: not in memory.
             Booked,
             /// Undoes a compensated step; programs do not call it.
             Refund,

@@ -13,6 +13,7 @@ use aether::store::event::{Event, InvocationDecision};
 use aether::store::ledger::LedgerEntry;
 use aether::store::{RunFilter, Store};
 
+use super::bookings;
 use super::interpret::interpret;
 use super::judge::judge;
 use super::lives::{Address, DEAD, Keeping, Lived, journals, runtime};
@@ -63,6 +64,7 @@ fn program() -> Block {
         Node::Sleep(20),
         call(4, Kind::Llm),
         call(5, Kind::Tool),
+        call(8, Kind::Booked),
         Node::Child(vec![call(6, Kind::ExternalRetry), Node::Uuid]),
         call(7, Kind::HttpProbe),
     ]
@@ -93,11 +95,11 @@ fn a_worker_process_starts_its_runs_and_works_until_it_is_killed() {
 async fn work(folder: &Path, first: usize, all: usize, pause: Duration) {
     let stage = Stage::on(&folder.join("deeds"));
     let tempo = u64::from(std::process::id());
-    stage.begin(Life { store: None, death: None, tempo, unit: 5, bodies: 0 });
     let address = address(folder);
+    let on_server = matches!(address, Address::Server(..));
+    stage.begin(Life { store: None, death: None, tempo, unit: 5, bodies: 0, on_server });
     let poll = Duration::from_millis(20);
     let builder = Engine::builder().store(address.open().await.unwrap()).provide(stage).poll_interval(poll);
-    let on_server = matches!(address, Address::Server(..));
     let builder = if on_server { builder.lease(DEAD) } else { builder };
     let engine = builder.start().await.unwrap();
     // What was acknowledged to a former process of this worker is not asked for again.
@@ -181,7 +183,7 @@ impl Figures {
             ("kills (SIGKILL)", self.kills),
             ("takeovers of a run", self.takeovers),
             ("calls of bodies", self.calls as usize),
-            ("repeated calls of reads and models", self.repeated_reads as usize),
+            ("repeated calls of reads, models and transactions", self.repeated_reads as usize),
             ("repeated calls of tools, under the same key", self.repeated_sends as usize),
             ("calls decided by a probe", self.probed),
             ("calls in doubt", self.in_doubt),
@@ -231,7 +233,8 @@ async fn unfinished(store: &dyn Store, plan: Plan) -> bool {
 async fn figures(folder: &Path, address: &Address, plan: Plan) -> Figures {
     let store = address.open().await.unwrap();
     let mut journals = journals(&*store).await.unwrap();
-    let deeds = Stage::on(&folder.join("deeds")).deeds();
+    let mut deeds = Stage::on(&folder.join("deeds")).deeds();
+    bookings::add(address, &mut deeds).unwrap();
     let mut figures = Figures::default();
     for number in 0..plan.runs {
         let run = name(number);

@@ -227,8 +227,12 @@ fn is_unlinked(fault: &Fault) -> bool {
     matches!(fault, Fault::NotLinked { .. } | Fault::NewerVersion { .. })
 }
 
-/// Whether the run is due for a whole lease and nobody has claimed it.
+/// Whether the run could be claimed for a whole lease and nobody has done so.
 fn overdue(inner: &Inner, record: &RunRecord) -> bool {
+    // What a worker held that is silent was due long before: others may take it only since then.
+    if let Some(owner) = &record.owner {
+        return inner.watch().is_long_silent(owner);
+    }
     record.wake_at.is_some_and(|at| later(at, inner.settings.lease) <= now(inner))
 }
 
