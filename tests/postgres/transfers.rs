@@ -13,8 +13,8 @@ use super::kit::{client, in_time};
 use super::proxy::{Cut, Proxy, Then};
 use super::refusals::in_a_file;
 
-/// URL of the database, where this program moves money as a process of its own; whether and how portably; how many transfers each
-/// debtor makes; and the file in which bodies note their calls.
+/// What a process is told that moves money: the URL of the database, the way it is reached in, the number of debtors, the
+/// transfers of each, and the file in which bodies note their calls.
 const PROCESS: &str = "AETHER_TRANSFERS";
 
 /// What only the statement of a body holds.
@@ -27,6 +27,9 @@ const TABLES: &str = "
 
 /// Runs at the same time: more than there are connections for transaction steps.
 const DEBTORS: u32 = 6;
+
+/// Processes that are killed at any moment, one after the other.
+const KILLS: u32 = 8;
 
 /// Moves money between two accounts.
 #[step(effect = "transaction", timeout = "20s")]
@@ -219,20 +222,20 @@ async fn a_killed_process_leaves_each_transfer_exactly_once() {
     let bank = Bank::reached("plain").await;
     let parts = 60;
     let all = (DEBTORS * parts) as usize;
-    for kill_number in 0..8 {
+    for round in 0..KILLS {
         let before = bank.transfers().await;
         let process = bank.process(&bank.url, DEBTORS, parts);
         until_moved(&bank, before + 15).await;
         // Another moment of a step each time.
-        std::thread::sleep(Duration::from_micros(700 * kill_number));
+        std::thread::sleep(Duration::from_micros(700 * u64::from(round)));
         kill(process);
         let left = bank.transfers().await;
         assert!(left < all, "the process had ended before");
     }
     ends(bank.process(&bank.url, DEBTORS, parts));
     assert_eq!(bank.transfers().await, all);
-    let (calls, _killed_in_each) = (bank.calls(), 8);
-    assert!((all..=all + 8 * DEBTORS as usize).contains(&calls), "{calls} calls for {all} transfers");
+    let calls = bank.calls();
+    assert!((all..=all + (KILLS * DEBTORS) as usize).contains(&calls), "{calls} calls for {all} transfers");
 }
 
 /// Waits until there are so many transfers.

@@ -288,15 +288,15 @@ fn nesting(text: &str) -> usize {
 /// Whether JSON text is its own canonical form, as far as a look at its bytes tells: the arguments of most steps. Sure only
 /// of plain strings, of whole numbers that are short, and of members in the order of their names.
 fn is_plainly_canonical(text: &str) -> bool {
-    plain_value(text.as_bytes()).is_some_and(<[u8]>::is_empty)
+    plain_value(text.as_bytes(), NESTING).is_some_and(<[u8]>::is_empty)
 }
 
-/// What follows a value; `None` where it is not plain.
-fn plain_value(text: &[u8]) -> Option<&[u8]> {
+/// What follows a value; `None` where it is not plain, or nested deeper than `levels`.
+fn plain_value(text: &[u8], levels: usize) -> Option<&[u8]> {
     match *text.first()? {
         b'"' => plain_string(text).map(|(_, rest)| rest),
-        b'{' => plain_object(text),
-        b'[' => plain_array(text),
+        b'{' => plain_object(text, levels.checked_sub(1)?),
+        b'[' => plain_array(text, levels.checked_sub(1)?),
         b'0' => text.get(1..).filter(|rest| !rest.first().is_some_and(u8::is_ascii_digit)),
         b'1'..=b'9' => {
             let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
@@ -314,13 +314,13 @@ fn plain_string(text: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((string, rest.strip_prefix(b"\"")?))
 }
 
-fn plain_array(text: &[u8]) -> Option<&[u8]> {
+fn plain_array(text: &[u8], levels: usize) -> Option<&[u8]> {
     let mut rest = text.strip_prefix(b"[")?;
     if let Some(rest) = rest.strip_prefix(b"]") {
         return Some(rest);
     }
     loop {
-        rest = plain_value(rest)?;
+        rest = plain_value(rest, levels)?;
         match rest.split_first()? {
             (b',', next) => rest = next,
             (b']', behind) => return Some(behind),
@@ -329,7 +329,7 @@ fn plain_array(text: &[u8]) -> Option<&[u8]> {
     }
 }
 
-fn plain_object(text: &[u8]) -> Option<&[u8]> {
+fn plain_object(text: &[u8], levels: usize) -> Option<&[u8]> {
     let mut rest = text.strip_prefix(b"{")?;
     if let Some(rest) = rest.strip_prefix(b"}") {
         return Some(rest);
@@ -341,7 +341,7 @@ fn plain_object(text: &[u8]) -> Option<&[u8]> {
             return None;
         }
         last = Some(name);
-        rest = plain_value(value.strip_prefix(b":")?)?;
+        rest = plain_value(value.strip_prefix(b":")?, levels)?;
         match rest.split_first()? {
             (b',', next) => rest = next,
             (b'}', behind) => return Some(behind),
@@ -454,6 +454,9 @@ mod tests {
         assert_eq!(Payload::from_text(nested(NESTING + 1)), Err(PayloadError::TooDeep { ty: "JSON" }));
         assert!(Payload::from_text(nested(1_000_000)).is_err());
         assert!(Payload::from_text(format!("\"{}\\\"[\"", "[".repeat(500))).is_ok(), "text is not nesting");
+        // A journal that somebody made may hold one: the digest is refused, too.
+        assert!(is_plainly_canonical(&nested(NESTING)) && !is_plainly_canonical(&nested(NESTING + 1)));
+        assert!(!is_plainly_canonical(&nested(1_000_000)));
         #[derive(Serialize)]
         struct Chain<'a>(Option<&'a Chain<'a>>, [u8; 0]);
         fn chain(left: usize, inner: &Chain<'_>) -> Result<Payload, PayloadError> {

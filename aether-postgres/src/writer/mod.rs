@@ -1,9 +1,10 @@
 //! The writer: one task with a connection of its own, which writes the appends of all runs, many in one statement.
 //!
 //! Promise: appends of one run take effect in the order in which they were queued; nothing is answered before it is
-//! decided. A refused append fails alone. A batch that meets another transaction is written again, then in halves, so that
-//! what cannot be written takes nothing with it. While the server cannot be reached, or refuses everything, appends wait;
-//! after a lost connection each is looked for in its journal before it is written again.
+//! decided, and what is decided is told as soon as the next batch was sent. A refused append fails alone. A batch that meets
+//! another transaction is written again, then in halves, so that what cannot be written takes nothing with it. While the
+//! server cannot be reached, or refuses everything, appends wait; after a lost connection each is looked for in its journal
+//! before it is written again.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap, VecDeque};
