@@ -39,6 +39,7 @@ async fn schedule(inner: Arc<Inner>, _keeper: Keeper) {
     let shared = Arc::clone(&inner.shared);
     let _unless_it_breaks = Unbroken(Arc::clone(&inner));
     let (mut healer, mut next_healing) = (Healer::default(), now(&inner));
+    let mut next_warning = now(&inner);
     while !inner.is_stopping() {
         if next_healing <= now(&inner) {
             next_healing = later(now(&inner), inner.settings.lease);
@@ -49,7 +50,11 @@ async fn schedule(inner: Arc<Inner>, _keeper: Keeper) {
         let woken = inner.wake_scheduler.notified();
         let next_look = shared.environment.sleep(inner.settings.poll);
         let claimed = claim(&inner, None).await.unwrap_or_else(|error| {
-            tracing::warn!(target: "aether::engine", %error, "cannot claim runs");
+            // An error that lasts comes at every poll, which may be many times a second.
+            if next_warning <= now(&inner) {
+                next_warning = later(now(&inner), inner.settings.lease);
+                tracing::warn!(target: "aether::engine", %error, "cannot claim runs; they are claimed when that has passed");
+            }
             0
         });
         // One claim takes a limited number of runs. More may be due, and no wake will tell: look again at once.

@@ -65,6 +65,15 @@ pub(crate) fn appended(run: &RunId, events: &[Event]) {
                 warn!(target: STEP, %run, %command, attempt, error, next_at = %due,
                     "an attempt failed; another one is due");
             }
+            Event::TransactionFinished(e) => {
+                // The line that says what follows from it has the error only where both are appended together.
+                let follows =
+                    |event: &Event| matches!(event, Event::CommandCommitted(c) if c.command == e.command);
+                if let Some(error) = e.error.as_ref().filter(|_| !events.iter().any(follows)) {
+                    let (command, error) = (&e.command, error_text(error));
+                    warn!(target: STEP, %run, %command, error, "the body of a transaction returned an error");
+                }
+            }
             Event::TransactionRolledBack(e) => {
                 let (command, attempt, reason) = (&e.command, e.attempt, &e.reason);
                 warn!(target: STEP, %run, %command, attempt, reason, "a transaction was rolled back");
@@ -81,7 +90,7 @@ fn step_ended(run: &RunId, committed: &CommandCommitted, events: &[Event]) {
         return;
     }
     // Written once: with the invocation, where there was one.
-    let error = error.as_ref().or_else(|| error_of(command, events)).map(error_text).unwrap_or_default();
+    let error = error.as_ref().or_else(|| error_of(command, events)).map(error_text);
     warn!(target: STEP, %run, %command, outcome = outcome.as_str(), error, "step failed");
 }
 

@@ -57,7 +57,7 @@ async fn what_is_wrong_with_a_database_is_said_with_what_to_do() {
     let patient = Database::open(&demanding, options());
     let encrypted = tokio::time::timeout(std::time::Duration::from_secs(90), patient).await;
     let encrypted = encrypted.expect("no other try helps").unwrap_err().to_string();
-    assert!(encrypted.contains("ssl = on"), "{encrypted}");
+    assert!(encrypted.contains("turn on `ssl`"), "{encrypted}");
 }
 
 #[tokio::test]
