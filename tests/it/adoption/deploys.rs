@@ -161,7 +161,7 @@ fn kill_in_its_drain(
     let middle = claims.start.midpoint(claims.end);
     approve(&mut worker, claims.start..middle);
     // Whichever worker took it, each payment is under way.
-    let until = Instant::now() + Duration::from_secs(60);
+    let until = Instant::now() + Duration::from_secs(300);
     while home.calls("pay") < usize::try_from(middle).unwrap() {
         assert!(Instant::now() < until, "{} payments were begun", home.calls("pay"));
         std::thread::sleep(Duration::from_millis(10));

@@ -150,7 +150,7 @@ impl Agent {
     }
 
     fn line(&self) -> String {
-        self.output.recv_timeout(Duration::from_secs(60)).expect("the program says nothing")
+        self.output.recv_timeout(Duration::from_secs(300)).expect("the program says nothing")
     }
 
     pub(super) fn ask(&mut self, command: &str) -> String {
@@ -166,7 +166,7 @@ impl Agent {
             if answer == wanted {
                 return began.elapsed();
             }
-            assert!(began.elapsed() < Duration::from_secs(60), "{command}: {answer}, and not {wanted}");
+            assert!(began.elapsed() < Duration::from_secs(300), "{command}: {answer}, and not {wanted}");
             std::thread::sleep(Duration::from_millis(10));
         }
     }
