@@ -120,6 +120,7 @@ async fn an_append_whose_answer_was_lost_is_found_and_not_written_twice() {
     assert_eq!(proxy.left(), 0);
     assert_eq!(table.number("SELECT sum(count)::int8 FROM journal WHERE run = 'a'").await, 3);
     assert_eq!(table.number("SELECT count(*) FROM journal WHERE run = 'b'").await, 2);
+    assert_eq!(far.close_writers().await, Ok(()), "all of it was written");
 }
 
 #[tokio::test]

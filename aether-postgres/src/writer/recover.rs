@@ -39,7 +39,13 @@ impl Writer {
                 return;
             }
             match self.come_back(batch).await {
-                Ok(()) => return,
+                Ok(()) => {
+                    // All of it had been written before.
+                    if batch.is_empty() && work.is_empty() {
+                        self.is_written();
+                    }
+                    return;
+                }
                 Err(error) => self.note_stuck(error.into_store_error(&self.database.name)),
             }
         }
