@@ -8,7 +8,8 @@ use aether_core::journal::Frame;
 use aether_core::store::{Ack, Append, Sent, StatusChange};
 use futures_util::future::join_all;
 
-use super::{Table, message, options, run_id};
+use super::writer::{status, write};
+use super::{Table, at, message, names, options, request, run_id};
 use crate::database::Database;
 use crate::store::PostgresStore;
 
@@ -74,7 +75,7 @@ async fn suspend(database: &Arc<Database>, run: &str, next: u64, seen: u64) {
         run: run_id(run),
         epoch: 1,
         expected: next,
-        at: super::at(9),
+        at: at(9),
         frame: Frame { count: 1, text: "[]".into() },
         work: None,
         acquire: None,
@@ -107,7 +108,7 @@ async fn send_in(client: &tokio_postgres::Client, run: &str, id: &str) {
 #[tokio::test]
 async fn a_run_does_not_sleep_through_a_message_that_is_being_sent() {
     let table = Table::lay().await;
-    for (name, end, expected) in [("a", "COMMIT", Some(super::at(7))), ("b", "ROLLBACK", None)] {
+    for (name, end, expected) in [("a", "COMMIT", Some(at(7))), ("b", "ROLLBACK", None)] {
         // No row of `due` yet: neither waits for the other.
         table.run(name, Some("first"), 0).await;
         let sending = table.begin().await;
@@ -158,4 +159,23 @@ async fn a_locked_parent_waits_for_its_notices_alone() {
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
     assert_eq!(table.number(&woken("parent")).await, 1);
+}
+
+/// A worker writes that it executes a run while it already looks for the ends of the run's children. A notice that comes in
+/// between is not forgotten by that write, or the run would sleep for ever.
+#[tokio::test]
+async fn a_notice_outlives_the_beginning_of_an_execution() {
+    let table = Table::lay().await;
+    table.run("parent", Some("first"), 0).await;
+    let _delivers = PostgresStore::connect_with(&table.url, options()).await.unwrap();
+    table.client.batch_execute("INSERT INTO notices VALUES (1, 'child', 'parent', 7)").await.unwrap();
+    while table.number("SELECT count(*) FROM notices").await > 0 {
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    let executes = |append: &mut Append| {
+        append.status = status(Status::Running, false).map(|to| StatusChange { wake_at: Some(at(9)), ..to });
+    };
+    write(&table.database, "parent", 1, executes).await.unwrap();
+    suspend(&table.database, "parent", 2, 0).await;
+    assert_eq!(names(&table.database.claim(&request("second", 9)).await.unwrap()), ["parent"]);
 }

@@ -199,6 +199,9 @@ fn settle(next: &mut usize, looks: &mut String, writes: &mut String) {
 /// names a message that the statement does not see yet. A message that is being committed has locked the row in `due`, or
 /// is about to insert it: a suspension waits for the one, finds a number there that it does not know, and leaves the row;
 /// it does not touch the other.
+///
+/// A notice counts until the run is claimed, which deletes its row in `due`: a worker that writes that it executes the run
+/// may have looked at the children before the notice came.
 fn change(parts: Parts, next: &mut usize, looks: &mut String, conditions: &mut String, writes: &mut String) {
     // Of the messages, those count that neither this statement nor an earlier one consumes.
     let unread = match parts.consumes {
@@ -241,7 +244,7 @@ fn change(parts: Parts, next: &mut usize, looks: &mut String, conditions: &mut S
             WHERE z.due = {RUNS} OR (z.due = {WAITS} AND (z.wake_at IS NOT NULL OR z.unread))
             ON CONFLICT (shard, run) DO UPDATE SET wake_at = CASE WHEN due.notified OR due.seq > EXCLUDED.seq
                     THEN least(due.wake_at, EXCLUDED.wake_at) ELSE EXCLUDED.wake_at END,
-                seq = greatest(due.seq, EXCLUDED.seq), notified = false, code = EXCLUDED.code),
+                seq = greatest(due.seq, EXCLUDED.seq), code = EXCLUDED.code),
         recoded AS (UPDATE due d SET code = h.code FROM h WHERE d.shard = h.shard AND d.run = h.run
             AND h.code IS NOT NULL AND h.due = 0 AND {OK}),
         recoded_asleep AS (UPDATE due d SET code = z.code FROM sleeps z WHERE d.shard = z.shard AND d.run = z.run

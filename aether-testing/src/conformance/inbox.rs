@@ -242,6 +242,17 @@ pub async fn a_notification_during_suspension_is_not_lost(store: &Arc<dyn Store>
     assert_eq!(wake_at(store, "parent").await, None);
 }
 
+/// A notification that arrives before a worker has written that it executes the run leaves the run due when it suspends:
+/// the worker may have looked for the end of the child before.
+pub async fn a_notification_before_the_run_is_running_is_not_lost(store: &Arc<dyn Store>) {
+    let mut parent = Hand::create(store, "parent").await;
+    Hand::create(store, "child").await.status(ends_and_wakes("parent")).await;
+    parent.status(becomes(Status::Running, Some(at(2)), false)).await;
+    parent.status(becomes(Status::Waiting, None, true)).await;
+    until_due(store, "parent", at(3)).await;
+    assert_eq!(names(&store.claim(claim("second", 4)).await.unwrap()), ["parent"]);
+}
+
 /// A run that has ended accepts no new message; the ids of earlier ones are still duplicates.
 pub async fn an_ended_run_takes_no_messages(store: &Arc<dyn Store>) {
     let mut hand = Hand::create(store, "a").await;

@@ -108,6 +108,7 @@ macro_rules! store_suite {
                 a_message_during_suspension_is_not_lost, a_message_kept_for_later_does_not_wake, waiting_runs_with_unread_messages_are_listed,
                 held_runs_with_unread_messages_are_listed, a_request_to_end_is_not_overtaken, a_message_wakes_a_suspended_run,
                 a_notification_wakes_a_suspended_run, a_notification_during_suspension_is_not_lost,
+                a_notification_before_the_run_is_running_is_not_lost,
                 an_ended_run_takes_no_messages;
             leases: a_due_run_is_claimed_once, a_held_run_is_claimed_only_from_a_silent_worker,
                 a_renewal_keeps_every_run, workers_that_hold_runs_are_listed,
