@@ -247,7 +247,7 @@ pub async fn a_notification_during_suspension_is_not_lost(store: &Arc<dyn Store>
 pub async fn a_notification_before_the_run_is_running_is_not_lost(store: &Arc<dyn Store>) {
     let mut parent = Hand::create(store, "parent").await;
     Hand::create(store, "child").await.status(ends_and_wakes("parent")).await;
-    parent.status(becomes(Status::Running, Some(at(2)), false)).await;
+    parent.status(becomes(Status::Running, Some(at(3)), false)).await;
     parent.status(becomes(Status::Waiting, None, true)).await;
     until_due(store, "parent", at(3)).await;
     assert_eq!(names(&store.claim(claim("second", 4)).await.unwrap()), ["parent"]);
