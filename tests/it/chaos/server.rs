@@ -1,4 +1,5 @@
-//! A Postgres that is stopped as by a crash, and started again, and how the workers reach it.
+//! A Postgres that is stopped as by a crash, and started again, and how the workers reach it. In half of the runs it also
+//! cuts connections all the time, also while the runs come to their ends.
 //!
 //! Promise: the judge reads it directly, and not as the workers do.
 
@@ -22,6 +23,11 @@ use crate::postgres::way::Way;
 
 /// How long the driver waits for a look at the store; while the server is down it does without.
 const LOOK: Duration = Duration::from_millis(200);
+
+/// So often some connections of the workers are cut: about one in twenty each time, wherever they stand.
+const CUTS: Duration = Duration::from_millis(100);
+const CUT: &str = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+    WHERE backend_type = 'client backend' AND application_name <> '' AND random() < 0.05";
 
 /// For so long notices of runs that have ended may be on their way.
 const NOTICED: Duration = Duration::from_secs(120);
@@ -71,6 +77,7 @@ pub(super) struct Server {
     runtime: Runtime,
     store: Arc<PostgresStore>,
     restarts: usize,
+    cuts: bool,
 }
 
 impl Server {
@@ -87,7 +94,11 @@ impl Server {
         let url = cluster.url("postgres");
         let store = Arc::new(runtime.block_on(PostgresStore::connect_with(&url, options)).unwrap());
         let pooler = (reach.way == Way::Pooler).then(|| PgBouncer::before(&cluster, 20));
-        Self { reach, pooler, cluster, runtime, store, restarts: 0 }
+        let cuts = Rng::with_seed(seed.rotate_left(16)).bool();
+        if cuts {
+            runtime.spawn(cut_connections(url));
+        }
+        Self { reach, pooler, cluster, runtime, store, restarts: 0, cuts }
     }
 
     /// A connection of the judge's own.
@@ -122,6 +133,21 @@ impl Server {
     }
 }
 
+/// Cuts connections for as long as the runtime is there.
+async fn cut_connections(url: String) {
+    loop {
+        tokio::time::sleep(CUTS).await;
+        // While the server is away there is nothing to cut.
+        let Ok((client, connection)) = tokio_postgres::connect(&url, tokio_postgres::NoTls).await else {
+            continue;
+        };
+        tokio::spawn(connection);
+        while client.query(CUT, &[]).await.is_ok() {
+            tokio::time::sleep(CUTS).await;
+        }
+    }
+}
+
 impl fmt::Display for Server {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let way = match self.reach.way {
@@ -129,7 +155,8 @@ impl fmt::Display for Server {
             Way::Portable => "in portable mode, every transaction serializable,",
             Way::Pooler => "through PgBouncer",
         };
-        write!(f, "one Postgres that crashes, reached {way} by {} writers each", self.reach.writers)
+        let cuts = if self.cuts { " and cuts connections" } else { "" };
+        write!(f, "one Postgres that crashes{cuts}, reached {way} by {} writers each", self.reach.writers)
     }
 }
 
@@ -196,13 +223,16 @@ impl Home for Server {
     }
 
     fn sees_paused(&self) -> bool {
-        self.reach.way == Way::Plain
+        // A worker that is paused before it renews on a new connection is not seen.
+        self.reach.way == Way::Plain && !self.cuts
     }
 
     fn keep(&self, folder: &Path) {
         let dump = std::fs::File::create(folder.join("store.sql")).unwrap();
         let url = self.cluster.url("postgres");
-        let dumped = Command::new(self.cluster.bin().join("pg_dump")).arg(url).stdout(dump).status();
+        let own = self.cluster.bin().join("pg_dump");
+        let program = if own.exists() { own } else { "pg_dump".into() };
+        let dumped = Command::new(program).arg(url).stdout(dump).status();
         println!("the database is in {}: {dumped:?}", folder.display());
         std::fs::write(folder.join("server-log"), self.cluster.log()).unwrap();
     }
