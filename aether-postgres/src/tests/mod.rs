@@ -19,6 +19,7 @@ use crate::options::PostgresOptions;
 use crate::shard::shard;
 
 mod claims;
+mod closing;
 mod faults;
 mod inbox;
 mod lost_answers;

@@ -3,7 +3,7 @@
 //! Promise: a request whose reply was lost was carried out.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -14,7 +14,11 @@ pub(super) struct Proxy {
     losing: Arc<AtomicI64>,
     /// Replies that are let through before.
     passing: Arc<AtomicI64>,
+    frozen: Arc<AtomicBool>,
 }
+
+/// What its connections share.
+type State = (Arc<AtomicI64>, Arc<AtomicI64>, Arc<AtomicBool>);
 
 impl Proxy {
     /// Stands between its clients and the server at `port`.
@@ -22,14 +26,15 @@ impl Proxy {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let own = listener.local_addr().unwrap().port();
         let (losing, passing) = (Arc::new(AtomicI64::new(0)), Arc::new(AtomicI64::new(0)));
-        let shared = (losing.clone(), passing.clone());
+        let frozen = Arc::new(AtomicBool::new(false));
+        let shared: State = (losing.clone(), passing.clone(), frozen.clone());
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
                 let server = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
                 tokio::spawn(pipe(client, server, shared.clone()));
             }
         });
-        Self { port: own, losing, passing }
+        Self { port: own, losing, passing, frozen }
     }
 
     /// The URL of a database through this proxy.
@@ -48,6 +53,11 @@ impl Proxy {
         self.lose(replies);
     }
 
+    /// No reply comes through any more, and no connection breaks.
+    pub(super) fn freeze(&self) {
+        self.frozen.store(true, Ordering::SeqCst);
+    }
+
     /// How many it will still lose.
     pub(super) fn left(&self) -> i64 {
         self.losing.load(Ordering::SeqCst)
@@ -57,12 +67,15 @@ impl Proxy {
 /// The end of a reply to a statement that was carried out: `ReadyForQuery`, outside of a transaction.
 const READY: [u8; 6] = [b'Z', 0, 0, 0, 5, b'I'];
 
-async fn pipe(client: TcpStream, server: TcpStream, (losing, passing): (Arc<AtomicI64>, Arc<AtomicI64>)) {
+async fn pipe(client: TcpStream, server: TcpStream, (losing, passing, frozen): State) {
     let ((mut from_client, mut to_client), (mut from_server, mut to_server)) =
         (client.into_split(), server.into_split());
     let up = tokio::spawn(async move { tokio::io::copy(&mut from_client, &mut to_server).await });
     let mut buffer = vec![0; 1 << 16];
     while let Ok(read @ 1..) = from_server.read(&mut buffer).await {
+        if frozen.load(Ordering::SeqCst) {
+            continue;
+        }
         let reply = &buffer[..read];
         // A reply with a command's tag: what parses and describes a statement changes nothing, and is let through.
         let is_done = reply.windows(READY.len()).any(|end| end == READY) && has_command_tag(reply);

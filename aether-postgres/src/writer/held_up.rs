@@ -93,6 +93,7 @@ impl Writer {
     pub(super) fn hold_up(&mut self, batch: Batch, error: &StoreError) {
         if self.closing.is_some_and(|since| since.elapsed() >= CLOSE_PATIENCE) {
             tracing::error!(%error, "the store closes with writes that are held up");
+            self.given_up = Some(error.clone());
             return fail(batch, error);
         }
         tracing::warn!(%error, writes = batch.len(), "writes are held up; they are tried again");

@@ -121,6 +121,7 @@ impl Writers {
                 barriers: Vec::new(),
                 written: Vec::new(),
                 stuck: None,
+                given_up: None,
                 holds_up: false,
                 apart_until: None,
                 leaving: Leaving::default(),
@@ -185,6 +186,8 @@ pub(crate) struct Writer {
     /// Appends that are written, and whose runs were not told yet.
     pub(crate) written: Vec<Item>,
     stuck: Option<Stuck>,
+    /// Why something was given up that was held up until the store closed.
+    given_up: Option<StoreError>,
     /// Whether something was held up since the last batch was begun.
     holds_up: bool,
     /// Until when what holds up a batch is looked for by halves.
@@ -223,10 +226,8 @@ impl Writer {
             tokio::task::yield_now().await;
         }
         self.tell_written();
-        let closed = match self.stuck.take() {
-            Some(stuck) => Err(stuck.error),
-            None => Ok(()),
-        };
+        let error = self.stuck.take().map(|stuck| stuck.error).or(self.given_up.take());
+        let closed = error.map_or(Ok(()), Err);
         for closer in self.closers.drain(..) {
             let _asker_gone = closer.send(closed.clone());
         }
@@ -503,18 +504,33 @@ impl Database {
         drop(closed);
     }
 
-    /// Waits until everything queued is written, then closes every connection.
+    /// Waits until everything queued is written, then closes every connection. A server that does not answer is waited for
+    /// no longer than a statement may take there.
     pub(crate) async fn close_writers(&self) -> Result<(), StoreError> {
         // What they hold back is queued before the writers are told to end.
         let _in_time = tokio::time::timeout(CLOSE_PATIENCE, self.lanes.idle()).await;
-        let mut result = Ok(());
-        for ended in self.writers.get().map(Writers::close).unwrap_or_default() {
-            // A writer that has ended before had nothing left.
-            if let Ok(Err(error)) = ended.await {
-                result = Err(error);
-            }
-        }
+        let ended = self.writers.get().map(Writers::close).unwrap_or_default();
+        let patience = self.options.statement_timeout.saturating_add(CLOSE_PATIENCE * 2);
+        let silent = Err(StoreError::Unavailable {
+            store: self.name.to_string(),
+            reason: format!(
+                "the server has not answered a write for {patience:?}, and nobody knows whether it was made"
+            ),
+        });
+        let closed = tokio::time::timeout(patience, first_error(ended)).await.unwrap_or(silent);
         self.close();
-        result
+        closed
     }
+}
+
+/// Waits for the ends of all writers.
+async fn first_error(ended: Vec<oneshot::Receiver<Result<(), StoreError>>>) -> Result<(), StoreError> {
+    let mut result = Ok(());
+    for ended in ended {
+        // A writer that has ended before had nothing left.
+        if let Ok(Err(error)) = ended.await {
+            result = result.and(Err(error));
+        }
+    }
+    result
 }
