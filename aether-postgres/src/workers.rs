@@ -288,10 +288,17 @@ impl Database {
         noticed: &[LostRun],
         number: i64,
     ) -> Result<(i64, Vec<LostRun>), StoreError> {
+        // What follows may fail and be asked for again: the renewal counts once.
+        let mut counted = None;
         let renewed = ask!(at self.asking_at_once(lease), |conn| {
-            let params: [Param<'_>; 3] = [&worker.as_str(), &lease_micros(lease), &number];
-            let renewed = conn.query_opt(self.sessioned(&RENEW), &params).await?;
-            let count = renewed.map_or(Ok(number), |row| get(&row, 0))?;
+            let count = match counted {
+                Some(count) => count,
+                None => {
+                    let params: [Param<'_>; 3] = [&worker.as_str(), &lease_micros(lease), &number];
+                    let renewed = conn.query_opt(self.sessioned(&RENEW), &params).await?;
+                    *counted.insert(renewed.map_or(Ok(number), |row| get(&row, 0))?)
+                }
+            };
             self.follow_clock(conn).await?;
             if !noticed.is_empty() {
                 forget_lost(conn, worker, noticed).await?;
