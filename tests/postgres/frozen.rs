@@ -24,7 +24,7 @@ impl Frozen {
         let is_of_server = |pid: &u32| {
             let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
             let parent = stat.rsplit(") ").next().and_then(|rest| rest.split(' ').nth(1));
-            *pid == server || parent == Some(&server.to_string())
+            *pid == server || parent == Some(server.to_string().as_str())
         };
         let names = std::fs::read_dir("/proc")
             .unwrap()
@@ -52,7 +52,7 @@ async fn a_shutdown_beside_a_frozen_server_ends() {
     let options =
         PostgresOptions::new().statement_timeout(Duration::from_secs(2)).patience(Duration::from_secs(2));
     let start = async || {
-        let builder = Engine::builder().postgres_with(&cluster.url("postgres"), options.clone());
+        let builder = Engine::builder().postgres_with(cluster.url("postgres"), options.clone());
         builder
             .lease(Duration::from_secs(2))
             .without::<in_a_file>()
