@@ -2,7 +2,6 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
-mod frozen;
 mod kit;
 mod messages;
 mod prepare;
