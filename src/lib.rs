@@ -38,6 +38,8 @@ pub mod definition;
 pub mod effect;
 pub mod engine;
 pub mod error;
+#[cfg(feature = "mcp")]
+pub mod mcp;
 pub mod people;
 #[cfg(feature = "postgres")]
 pub mod postgres;
@@ -61,6 +63,7 @@ pub use aether_core::id;
 pub use aether_core::labels;
 pub use aether_core::recording;
 pub use aether_core::step::StepCx;
+pub use aether_core::stream;
 pub use aether_core::workflow::Cx;
 pub use aether_effects::agent;
 pub use aether_effects::cassette;

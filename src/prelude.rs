@@ -10,6 +10,8 @@ pub use aether_effects::http::{CxHttp as _, StepHttp as _};
 pub use aether_effects::llm::{CxLlm as _, EngineModel as _};
 pub use aether_effects::resource::StepResources as _;
 pub use aether_macros::{step, workflow, workflow_mod};
+#[cfg(feature = "mcp")]
+pub use aether_mcp::CxMcp as _;
 #[cfg(feature = "postgres")]
 pub use aether_postgres::{EnginePostgres as _, PostgresStep as _};
 #[cfg(feature = "sqlite")]

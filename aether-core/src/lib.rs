@@ -19,6 +19,7 @@ pub mod sched;
 mod sched;
 pub mod step;
 pub mod store;
+pub mod stream;
 pub mod view;
 pub mod vocabulary;
 pub mod workflow;

@@ -14,8 +14,8 @@ use aether_core::store::ledger::{LedgerEntry, Reservation};
 use aether_core::store::{
     Append, AppendError, ClaimRequest, Created, Cursor, DefinitionRecord, DueSchedules, Durability,
     EndedRuns, ForeignRuns, KnownWorker, Lease, ListedWait, LostRun, Message, NewRun, OpenWait, Purged,
-    RunFilter, RunRecord, ScheduleRecord, Sent, Snapshot, Store, StoreError, StoredEffect, WaitFilter,
-    WorkerRecord,
+    RunFilter, RunRecord, ScheduleRecord, Sent, Snapshot, Store, StoreError, StoredEffect, StreamItem,
+    StreamWrite, WaitFilter, WorkerRecord,
 };
 use aether_sqlite::{SqliteOptions, SqliteStore};
 use futures_util::FutureExt as _;
@@ -176,6 +176,8 @@ impl Store for JudgedStore {
         fn unread_held(&self, worker: &WorkerId) -> Result<Vec<(RunId, u64)>, StoreError>;
         fn save_progress(&self, run: &RunId, epoch: Epoch, command: &CommandId, progress: Payload) -> Result<(), StoreError>;
         fn progress(&self, run: &RunId, command: &CommandId) -> Result<Option<Payload>, StoreError>;
+        fn write_streams(&self, writes: Vec<StreamWrite>) -> Result<Vec<Option<Vec<StreamItem>>>, StoreError>;
+        fn stream(&self, run: &RunId, stream: &str, after: u64, limit: usize) -> Result<Vec<StreamItem>, StoreError>;
         fn put_blob(&self, run: &RunId, hash: &str, bytes: Vec<u8>) -> Result<(), StoreError>;
         fn blob(&self, run: &RunId, hash: &str) -> Result<Option<Vec<u8>>, StoreError>;
         fn put_effect(&self, effect: StoredEffect, epoch: Epoch, values: Vec<LargeValue>) -> Result<(), AppendError>;

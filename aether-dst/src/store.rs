@@ -17,8 +17,8 @@ use aether_core::store::memory::MemoryStore;
 use aether_core::store::{
     Ack, Append, AppendError, ClaimRequest, Created, Cursor, DefinitionRecord, DueSchedules, Durability,
     EndedRuns, ForeignRuns, KnownWorker, Lease, ListedWait, LostRun, Message, NewRun, OpenWait, Purged,
-    RunFilter, RunRecord, ScheduleRecord, Sent, Snapshot, Store, StoreError, StoredEffect, Unread,
-    WaitFilter, WorkerRecord,
+    RunFilter, RunRecord, ScheduleRecord, Sent, Snapshot, Store, StoreError, StoredEffect, StreamItem,
+    StreamWrite, Unread, WaitFilter, WorkerRecord,
 };
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
@@ -430,6 +430,21 @@ impl Store for SimStore {
     fn progress(&self, run: &RunId, command: &CommandId) -> BoxFuture<'_, Answer<Option<Payload>>> {
         let (run, command) = (run.clone(), command.clone());
         self.read(move |memory| now(memory.progress(&run, &command)))
+    }
+
+    fn write_streams(&self, writes: Vec<StreamWrite>) -> BoxFuture<'_, Answer<Vec<Option<Vec<StreamItem>>>>> {
+        self.write(move |memory| now(memory.write_streams(writes)))
+    }
+
+    fn stream(
+        &self,
+        run: &RunId,
+        stream: &str,
+        after: u64,
+        limit: usize,
+    ) -> BoxFuture<'_, Answer<Vec<StreamItem>>> {
+        let (run, stream) = (run.clone(), stream.to_owned());
+        self.read(move |memory| now(memory.stream(&run, &stream, after, limit)))
     }
 
     fn put_blob(&self, run: &RunId, hash: &str, bytes: Vec<u8>) -> BoxFuture<'_, Answer<()>> {

@@ -10,6 +10,8 @@ pub mod environment;
 pub mod http;
 pub mod llm;
 mod model;
-mod recorded_error;
+#[doc(hidden)]
+pub mod recorded_error;
 pub mod resource;
+mod retry_after;
 pub mod secret;

@@ -8,7 +8,10 @@ use aether_core::payload::{Payload, PayloadError};
 use aether_core::step::BodyError;
 
 /// The recorded form of an error, with its class.
-pub(crate) fn body_error<E>(error: E) -> Result<BodyError, PayloadError>
+///
+/// # Errors
+/// [`PayloadError`] where it cannot be written as JSON.
+pub fn body_error<E>(error: E) -> Result<BodyError, PayloadError>
 where
     E: Error + Classify + Send + Sync + 'static,
 {
@@ -18,7 +21,7 @@ where
 }
 
 /// What an error of the transport says, with its causes.
-pub(crate) fn chain(error: &dyn Error) -> String {
+pub fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
     while let Some(source) = next {

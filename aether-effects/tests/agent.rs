@@ -16,7 +16,7 @@ use aether_core::step::Step;
 use aether_core::step::{Tool, ToolSchema};
 use aether_core::store::Store;
 use aether_core::store::memory::MemoryStore;
-use aether_effects::agent::{AgentReport, CxAgent};
+use aether_effects::agent::{AgentReport, CxAgent, Parallel, Progress};
 use aether_effects::llm::{ChatMessage, Models, ToolCall, Usage};
 use kit::{Script, builder, calls, events, says, verify};
 
@@ -123,7 +123,7 @@ async fn two_tools_are_called_in_order_and_everything_is_recorded() {
     let bench = bench(Script::new([both, says("done")])).await;
     let report = bench.help().await.unwrap();
     assert_eq!((&*report.answer, report.turns), ("done", 2));
-    assert_eq!(report.usage, Usage { input_tokens: 20, output_tokens: 2 });
+    assert_eq!(report.usage, Usage::of(20, 2));
     assert_eq!(told(&report), [r#"["about keys"]"#, "sent hi"]);
     assert_eq!(report.transcript.len(), 6, "system, user, calls, two answers, last word");
     assert_eq!(
@@ -212,4 +212,263 @@ async fn an_agent_goes_on_where_it_stopped() {
     assert_eq!(counts.search.load(Ordering::SeqCst), 0, "a recorded tool is not called again");
     let called = ToolCall { id: "c0".into(), name: "search".into(), arguments: r#"{"query":"a"}"#.into() };
     assert_eq!(report.transcript[2], ChatMessage::Assistant { content: None, tool_calls: vec![called] });
+}
+
+/// How many bodies run at the same time: each waits, for at most a while, for so many others.
+#[derive(Default)]
+struct Meeting {
+    inside: AtomicUsize,
+    most: AtomicUsize,
+    order: std::sync::Mutex<Vec<String>>,
+}
+
+impl Meeting {
+    async fn attend(&self, name: String) {
+        let inside = self.inside.fetch_add(1, Ordering::SeqCst) + 1;
+        self.most.fetch_max(inside, Ordering::SeqCst);
+        self.order.lock().unwrap().push(format!("{name} begins"));
+        for _ in 0..50 {
+            tokio::task::yield_now().await;
+        }
+        self.order.lock().unwrap().push(format!("{name} ends"));
+        self.inside.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+step!(
+    #[doc = " Read a page."]
+    read(cx, page: String) -> String, StepOptions { retry: Some(Retry::NONE), ..StepOptions::of(EffectClass::Read) }, {
+        cx.dep::<Arc<Meeting>>()?.attend(page.clone()).await;
+        Ok(page)
+    }
+);
+
+step!(
+    #[doc = " Write a page."]
+    write(cx, page: String) -> String, StepOptions::of(EffectClass::Tool), {
+        cx.dep::<Arc<Meeting>>()?.attend(page.clone()).await;
+        if page == "lost" {
+            return Err(Failure::unknown("no answer from the printer"));
+        }
+        Ok(page)
+    }
+);
+
+fn both() -> (Tool, Tool) {
+    (tool::<read>("page"), tool::<write>("page"))
+}
+
+workflow!(OneByOne(cx, prompt: String) -> AgentReport {
+    Ok(cx.agent("reader").tools(both()).run(prompt).await?)
+});
+
+workflow!(ReadsTogether(cx, prompt: String) -> AgentReport {
+    Ok(cx.agent("reader").tools(both()).parallel(Parallel::Reads).run(prompt).await?)
+});
+
+workflow!(AllTogether(cx, prompt: String) -> AgentReport {
+    Ok(cx.agent("reader").tools(both()).parallel(Parallel::Everything).run(prompt).await?)
+});
+
+struct Met {
+    engine: Engine,
+    store: MemoryStore,
+    meeting: Arc<Meeting>,
+    script: Script,
+}
+
+async fn met(script: Script) -> Met {
+    let (store, meeting) = (MemoryStore::new(), Arc::new(Meeting::default()));
+    let builder = builder(&store).provide(Models::new(script.clone())).provide(Arc::clone(&meeting));
+    Met { engine: builder.start().await.unwrap(), store, meeting, script }
+}
+
+fn pages() -> [aether_effects::llm::ChatResponse; 2] {
+    let page = |name: &str| format!(r#"{{"page":"{name}"}}"#);
+    let (a, b, c, d, e) = (page("a"), page("b"), page("C"), page("d"), page("e"));
+    [
+        calls(&[("read", &a), ("read", &b), ("write", &c), ("read", &d), ("fly", "{}"), ("read", &e)]),
+        says("done"),
+    ]
+}
+
+#[tokio::test]
+async fn reads_of_one_answer_run_together_and_what_changes_the_world_in_its_place() {
+    let bench = met(Script::new(pages())).await;
+    let run = bench.engine.start::<ReadsTogether>("go".into()).await.unwrap();
+    let report = run.result().await.unwrap();
+    assert_eq!(told(&report)[..4], ["a", "b", "C", "d"]);
+    assert!(told(&report)[4].contains("no tool `fly`") && told(&report)[5] == "e", "in the model's order");
+    assert_eq!(bench.meeting.most.load(Ordering::SeqCst), 2);
+    let order = bench.meeting.order.lock().unwrap().clone();
+    let at = |what: &str| order.iter().position(|seen| seen == what).unwrap();
+    assert!(at("b begins") < at("a ends") && at("e begins") < at("d ends"), "{order:?}");
+    assert!(at("a ends").max(at("b ends")) < at("C begins"), "{order:?}");
+    assert!(at("C ends") < at("d begins").min(at("e begins")), "{order:?}");
+    verify(&bench.engine, run.id()).await;
+    let events = events(&bench.store, run.id()).await;
+    let started = events.iter().filter_map(|event| match event {
+        Event::NodeStarted(e) => Some(e.command.to_string()),
+        Event::ToolInvocationStarted(e) => Some(e.command.to_string()),
+        _ => None,
+    });
+    let mut started: Vec<_> = started.collect();
+    started.sort();
+    started.dedup();
+    assert_eq!(
+        started,
+        [
+            "0.0:llm.reader",
+            "0.1.i0.0:read",
+            "0.1.i1.0:read",
+            "0.2:write",
+            "0.3.i0.0:read",
+            "0.3.i2.0:read",
+            "0.4:llm.reader"
+        ]
+    );
+}
+
+#[tokio::test]
+async fn calls_are_made_one_by_one_or_all_together_where_the_agent_says_so() {
+    let bench = met(Script::new(pages())).await;
+    let run = bench.engine.start::<OneByOne>("go".into()).await.unwrap();
+    run.result().await.unwrap();
+    assert_eq!(bench.meeting.most.load(Ordering::SeqCst), 1);
+    verify(&bench.engine, run.id()).await;
+
+    let bench = met(Script::new(pages())).await;
+    let run = bench.engine.start::<AllTogether>("go".into()).await.unwrap();
+    let report = run.result().await.unwrap();
+    assert_eq!(told(&report)[2], "C");
+    assert_eq!(bench.meeting.most.load(Ordering::SeqCst), 5);
+    verify(&bench.engine, run.id()).await;
+}
+
+#[tokio::test]
+async fn a_call_in_doubt_stops_the_agent_when_those_beside_it_have_ended() {
+    let page = |name: &str| format!(r#"{{"page":"{name}"}}"#);
+    let ask = calls(&[("write", &page("lost")), ("read", &page("a")), ("write", &page("b"))]);
+    let bench = met(Script::new([ask, says("never said")])).await;
+    let run = bench.engine.start::<AllTogether>("go".into()).await.unwrap();
+    let Err(RunError::Failed(failure)) = run.result().await else { panic!("the run must fail") };
+    assert_eq!(failure.class(), FailureClass::Unknown, "{failure}");
+    assert_eq!(bench.script.asked().len(), 1, "the model is not asked what to do about it");
+    let order = bench.meeting.order.lock().unwrap().clone();
+    assert_eq!(order.iter().filter(|seen| seen.ends_with("ends")).count(), 3, "{order:?}");
+    verify(&bench.engine, run.id()).await;
+}
+
+#[tokio::test]
+async fn parallel_calls_that_a_crash_cut_apart_are_not_repeated() {
+    let bench = met(Script::new(pages())).await;
+    let run = bench.engine.start::<ReadsTogether>("go".into()).id("run").await.unwrap();
+    run.result().await.unwrap();
+    let lasts = ["0.1.i0.0:read", "0.1.i1.0:read", "0.2:write", "0.3.i2.0:read"];
+    futures_util::future::join_all(lasts.map(|last| cut_behind(&bench.store, run.id(), last))).await;
+}
+
+/// Continues a run from a copy of its journal that ends behind the outcome of `last`.
+async fn cut_behind(store: &MemoryStore, run: &aether_core::id::RunId, last: &str) {
+    let half = MemoryStore::new();
+    kit::copy_until(&half, store, run, last).await;
+    let (script, meeting) = (Script::new([says("after the crash")]), Arc::new(Meeting::default()));
+    let engine = builder(&half)
+        .register::<ReadsTogether>()
+        .provide(Models::new(script.clone()))
+        .provide(Arc::clone(&meeting))
+        .poll_interval(std::time::Duration::from_millis(5))
+        .start()
+        .await
+        .unwrap();
+    let handle = engine.handle::<ReadsTogether>("run").await.unwrap();
+    let report = handle.result().await.unwrap();
+    assert_eq!((&*report.answer, script.asked().len()), ("after the crash", 1), "{last}");
+    let again = meeting.order.lock().unwrap().clone();
+    let kept: Vec<_> = events(&half, run).await;
+    assert_eq!(kept.iter().filter(|event| matches!(event, Event::ToolInvocationStarted(_))).count(), 1);
+    let page = match last {
+        "0.1.i0.0:read" => "a begins",
+        "0.1.i1.0:read" => "b begins",
+        "0.2:write" => "C begins",
+        _ => "e begins",
+    };
+    assert!(!again.iter().any(|seen| seen == page), "{last}: {again:?}");
+    verify(&engine, handle.id()).await;
+}
+
+workflow!(Count(cx, prompt: String) -> (Vec<u8>, u32) {
+    let answer = cx.agent("counter").tools(tool::<search>("query")).max_turns(3).run_json::<Vec<u8>>(prompt).await?;
+    Ok((answer.value, answer.report.turns))
+});
+
+#[tokio::test]
+async fn a_final_answer_of_another_shape_goes_back_and_uses_up_a_turn() {
+    let bench =
+        bench(Script::new([calls(&[("search", r#"{"query":"a"}"#)]), says("one, two"), says("[1,2]")])).await;
+    let run = bench.engine.start::<Count>("count".into()).await.unwrap();
+    assert_eq!(run.result().await.unwrap(), (vec![1, 2], 3));
+    let asked = bench.script.asked();
+    assert!(asked.iter().all(|asked| asked.response_schema.is_some() && asked.tools.len() == 1));
+    assert_eq!(asked[2].messages[3], ChatMessage::assistant("one, two"));
+    verify(&bench.engine, run.id()).await;
+
+    let bench = self::bench(Script::new((0..9).map(|_| says("no")))).await;
+    let run = bench.engine.start::<Count>("count".into()).await.unwrap();
+    let error = run.result().await.unwrap_err().to_string();
+    assert!(error.contains("no answer within 3 turns"), "{error}");
+    verify(&bench.engine, run.id()).await;
+}
+
+workflow!(Thrifty(cx, prompt: String) -> AgentReport {
+    let enough = |so_far: &Progress<'_>| so_far.usage.total() > 20 && so_far.tool_calls > 1;
+    Ok(cx.agent("thrifty").tools(tool::<search>("query")).stop_when(enough).run(prompt).await?)
+});
+
+#[tokio::test]
+async fn a_rule_stops_an_agent_behind_its_tool_calls() {
+    let bench = bench(Script::new((0..9).map(|_| calls(&[("search", r#"{"query":"x"}"#)])))).await;
+    let run = bench.engine.start::<Thrifty>("go".into()).await.unwrap();
+    let report = run.result().await.unwrap();
+    assert!(report.stopped);
+    assert_eq!((report.turns, bench.script.asked().len(), told(&report).len()), (2, 2, 2));
+    assert!(matches!(report.transcript.last(), Some(ChatMessage::Tool { .. })));
+    verify(&bench.engine, run.id()).await;
+    let report = r#"{"answer":"a","turns":1,"usage":{"input_tokens":1,"output_tokens":1},"transcript":[]}"#;
+    let older: AgentReport = serde_json::from_str(report).unwrap();
+    assert!(!older.stopped, "reports of older journals are read");
+    assert_eq!(serde_json::to_string(&older).unwrap(), report);
+}
+
+workflow!(Careful(cx, prompt: String) -> AgentReport {
+    let mail = tool::<send>("body").with_approval_when(|args| !args.as_str().contains("hi"));
+    let archive = tool::<search>("query").with_approval();
+    Ok(cx.agent("careful").tools((archive, mail)).run(prompt).await?)
+});
+
+#[tokio::test]
+async fn a_tool_needs_approval_where_the_agent_says_so() {
+    let ask =
+        calls(&[("search", r#"{"query":"a"}"#), ("send", r#"{"body":"hi"}"#), ("send", r#"{"body":"bye"}"#)]);
+    let bench = bench(Script::new([ask, says("done")])).await;
+    let run = bench.engine.start::<Careful>("go".into()).await.unwrap();
+    let waits = async |command: &str| {
+        let asks =
+            |event: &Event| matches!(event, Event::ApprovalRequested(e) if e.command.as_str() == command);
+        while !events(&bench.store, run.id()).await.iter().any(asks) {
+            tokio::task::yield_now().await;
+        }
+        aether_core::id::CommandId::from(command.to_owned())
+    };
+    let asked = waits("0.1:search").await;
+    assert_eq!(bench.counts.search.load(Ordering::SeqCst), 0);
+    bench.engine.approve(run.id(), asked, "ann").await.unwrap();
+    let asked = waits("0.3:send").await;
+    assert_eq!(bench.counts.send.load(Ordering::SeqCst), 1, "by its arguments, the first needed none");
+    bench.engine.reject(run.id(), asked, "too late", "ann").await.unwrap();
+    let report = run.result().await.unwrap();
+    assert_eq!(told(&report)[..2], [r#"["about a"]"#, "sent hi"]);
+    assert!(told(&report)[2].contains("rejected") && told(&report)[2].contains("too late"), "{report:?}");
+    assert_eq!(bench.counts.send.load(Ordering::SeqCst), 1);
+    verify(&bench.engine, run.id()).await;
 }

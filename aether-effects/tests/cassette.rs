@@ -153,7 +153,7 @@ impl ModelClient for Echo {
         request: ChatRequest,
     ) -> futures_util::future::BoxFuture<'_, Result<aether_effects::llm::ChatResponse, ModelError>> {
         let content = match request.messages.first() {
-            Some(ChatMessage::User { content }) => Some(content.clone()),
+            Some(ChatMessage::User { content, .. }) => Some(content.clone()),
             _ => None,
         };
         let answer = aether_effects::llm::ChatResponse { content, ..Default::default() };

@@ -7,7 +7,7 @@ mod floors;
 use floors::Layout;
 
 const FLOORS: &[&[&str]] = &[
-    &["model", "recorded_error", "secret", "environment"],
+    &["model", "recorded_error", "retry_after", "secret", "environment"],
     &["cassette"],
     &["http"],
     &["llm", "resource"],

@@ -154,7 +154,7 @@ async fn the_protocol_is_spoken_as_defined() {
         .await;
     let answer = client(&server.uri()).chat(request()).await.unwrap();
     assert_eq!(answer.model, "small-1-2026");
-    assert_eq!(answer.usage, Usage { input_tokens: 11, output_tokens: 7 });
+    assert_eq!(answer.usage, Usage::of(11, 7));
     assert_eq!(answer.finish_reason.as_deref(), Some("tool_calls"));
     let calls: Vec<_> = answer.tool_calls.iter().map(|c| (&*c.id, &*c.name, &*c.arguments)).collect();
     assert_eq!(calls, [("a", "search", "{\"q\":2}"), ("call_1", "search", "{\"q\":3}")]);
@@ -280,7 +280,7 @@ mod through_genai {
         Mock::given(path("/v1/chat/completions")).respond_with(answer).mount(&server).await;
         let answer = adapter(&server.uri()).chat(request()).await.unwrap();
         assert_eq!((&*answer.model, answer.content.as_deref()), ("gpt-4o-mini-2024", Some("so")));
-        assert_eq!(answer.usage, Usage { input_tokens: 11, output_tokens: 7 });
+        assert_eq!(answer.usage, Usage::of(11, 7));
         let calls: Vec<_> = answer.tool_calls.iter().map(|c| (&*c.id, &*c.name, &*c.arguments)).collect();
         assert_eq!(calls, [("a", "search", "{\"q\":2}")]);
         let sent: Value = serde_json::from_slice(&server.received_requests().await.unwrap()[0].body).unwrap();

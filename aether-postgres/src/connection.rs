@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::join3;
@@ -15,6 +15,7 @@ use tokio_postgres::{Client, Error, Row, Statement};
 use crate::error::OpError;
 use crate::options::PostgresOptions;
 use crate::schema::quoted;
+use crate::silence::Silence;
 
 /// A parameter of a statement.
 pub(crate) type Param<'p> = &'p (dyn ToSql + Sync);
@@ -49,12 +50,13 @@ pub(crate) struct Connection {
     /// Behind a pooler: what begins each transaction.
     prelude: Option<String>,
     broken: AtomicBool,
+    silence: Arc<Silence>,
 }
 
 impl Connection {
     /// Makes a connection out of a session that has just begun.
     pub(crate) async fn new(
-        client: Client,
+        (client, silence): (Client, Arc<Silence>),
         options: &PostgresOptions,
         pooler: bool,
     ) -> Result<Self, OpError> {
@@ -67,16 +69,16 @@ impl Connection {
         }
         let schema = options.schema.clone();
         let (statements, broken) = (Mutex::default(), AtomicBool::new(false));
-        let conn = Self { client, schema, statements, prelude, broken };
+        let conn = Self { client, schema, statements, prelude, broken, silence };
         if !pooler && options.portable {
             // One by one: a server that does not know one of them has the others.
             for setting in &settings {
-                if let Err(error) = conn.client.batch_execute(setting).await {
+                if let Err(error) = conn.word(setting).await {
                     tracing::debug!(setting, error = %crate::error::said(&error), "the server knows no such setting");
                 }
             }
         } else if !pooler {
-            conn.client.batch_execute(&settings.join("; ")).await?;
+            conn.word(&settings.join("; ")).await?;
         }
         Ok(conn)
     }
@@ -105,12 +107,8 @@ impl Connection {
     pub(crate) async fn query(&self, sql: &str, params: &[Param<'_>]) -> Result<Vec<Row>, OpError> {
         let Some(prelude) = &self.prelude else { return Ok(self.rows(sql, params).await?) };
         // All are sent at once; the server works them off in order. After an error in one the rest does nothing.
-        let (begun, rows, committed) = join3(
-            self.client.batch_execute(prelude),
-            self.rows(sql, params),
-            self.client.batch_execute("COMMIT"),
-        )
-        .await;
+        let (begun, rows, committed) =
+            join3(self.word(prelude), self.rows(sql, params), self.word("COMMIT")).await;
         begun?;
         let rows = rows?;
         committed?;
@@ -125,12 +123,8 @@ impl Connection {
     /// How many rows a statement has changed, which is a transaction of its own.
     pub(crate) async fn execute(&self, sql: &str, params: &[Param<'_>]) -> Result<u64, OpError> {
         let Some(prelude) = &self.prelude else { return Ok(self.count(sql, params).await?) };
-        let (begun, count, committed) = join3(
-            self.client.batch_execute(prelude),
-            self.count(sql, params),
-            self.client.batch_execute("COMMIT"),
-        )
-        .await;
+        let (begun, count, committed) =
+            join3(self.word(prelude), self.count(sql, params), self.word("COMMIT")).await;
         begun?;
         let count = count?;
         committed?;
@@ -143,13 +137,13 @@ impl Connection {
             Some(prelude) => format!("{prelude}; {sql}; COMMIT"),
             None => sql.to_owned(),
         };
-        Ok(self.client.batch_execute(&sql).await?)
+        Ok(self.word(&sql).await?)
     }
 
     /// Begins a transaction.
     pub(crate) async fn begin(&self) -> Result<Transaction<'_>, OpError> {
         let transaction = Transaction { conn: self, open: true };
-        self.client.batch_execute(self.beginning()).await?;
+        self.word(self.beginning()).await?;
         Ok(transaction)
     }
 
@@ -157,14 +151,15 @@ impl Connection {
         self.prelude.as_deref().unwrap_or("BEGIN")
     }
 
-    /// Sends one of the words that begin and end a transaction.
+    /// Sends statements without parameters, in whatever transaction is open.
     pub(crate) async fn word(&self, sql: &str) -> Result<(), Error> {
+        let _unanswered = self.silence.asked();
         self.client.batch_execute(sql).await
     }
 
     /// The rows of a statement in whatever transaction is open.
     pub(crate) async fn rows(&self, sql: &str, params: &[Param<'_>]) -> Result<Vec<Row>, Error> {
-        let asked = Asked(Some(self));
+        let (asked, _unanswered) = (Asked(Some(self)), self.silence.asked());
         let rows = async {
             if self.prelude.is_some() {
                 return self.client.query_typed(sql, &typed(sql, params)).await;
@@ -176,7 +171,7 @@ impl Connection {
     }
 
     async fn count(&self, sql: &str, params: &[Param<'_>]) -> Result<u64, Error> {
-        let asked = Asked(Some(self));
+        let (asked, _unanswered) = (Asked(Some(self)), self.silence.asked());
         let count = async {
             if self.prelude.is_some() {
                 return self.client.execute_typed(sql, &typed(sql, params)).await;
@@ -196,6 +191,7 @@ impl Connection {
     /// Prepares a statement, once. Behind a pooler there is nothing to prepare.
     pub(crate) async fn prepare(&self, sql: &str) -> Result<(), OpError> {
         if self.prelude.is_none() {
+            let _unanswered = self.silence.asked();
             self.statement(sql).await?;
         }
         Ok(())
@@ -255,19 +251,19 @@ impl Transaction<'_> {
 
     /// Statements without parameters.
     pub(crate) async fn batch(&self, sql: &str) -> Result<(), OpError> {
-        Ok(self.conn.client.batch_execute(sql).await?)
+        Ok(self.conn.word(sql).await?)
     }
 
     /// Makes it durable.
     pub(crate) async fn commit(mut self) -> Result<(), OpError> {
-        self.conn.client.batch_execute("COMMIT").await?;
+        self.conn.word("COMMIT").await?;
         self.open = false;
         Ok(())
     }
 
     /// Undoes it.
     pub(crate) async fn rollback(mut self) -> Result<(), OpError> {
-        self.conn.client.batch_execute("ROLLBACK").await?;
+        self.conn.word("ROLLBACK").await?;
         self.open = false;
         Ok(())
     }

@@ -10,7 +10,10 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use aether_core::store::{Durability, StoreError};
+use futures_util::future::{Either, select};
 use tokio::sync::{Notify, Semaphore, SemaphorePermit};
+use tokio::time::timeout;
+use tokio_postgres::Error;
 use tokio_postgres::config::Host;
 use tokio_postgres::config::TargetSessionAttrs;
 use tokio_postgres_rustls::MakeRustlsConnect;
@@ -24,6 +27,7 @@ use crate::network;
 use crate::options::PostgresOptions;
 use crate::placement::leases::Reach;
 use crate::placement::shared::Peers;
+use crate::silence::Silence;
 use crate::work::connection::StepConnections;
 use crate::work::lanes::Lanes;
 use crate::workers::Present;
@@ -227,21 +231,40 @@ impl Database {
     }
 
     async fn connect_as(&self, options: &PostgresOptions) -> Result<Connection, OpError> {
-        let client = self.connect_bare().await?;
-        Connection::new(client, options, self.has_pooler()).await
+        let session = self.session(Silence::limit(options.statement_timeout)).await?;
+        Connection::new(session, options, self.has_pooler()).await
     }
 
-    /// Opens a connection with the settings that role and database have.
+    /// Opens a connection with the settings that role and database have. Its requests wait for ever.
     pub(crate) async fn connect_bare(&self) -> Result<tokio_postgres::Client, OpError> {
+        Ok(self.session(None).await?.0)
+    }
+
+    /// Begins a session, which ends when a request is not answered for as long as `limit`.
+    async fn session(
+        &self,
+        limit: Option<Duration>,
+    ) -> Result<(tokio_postgres::Client, Arc<Silence>), OpError> {
         let (config, tls, name) = (self.config.clone(), self.tls.clone(), self.name.clone());
         let connecting = network::runtime().spawn(async move {
-            let (client, connection) = config.connect(tls).await?;
+            let connected = timeout(Silence::connect_limit(&config), config.connect(tls)).await;
+            // The driver's own word for it: it is tried again like every lost connection.
+            let (client, connection) = connected.unwrap_or_else(|_| Err(Error::__private_api_timeout()))?;
+            let silence = Arc::new(Silence::default());
+            let silent = Arc::clone(&silence).lasts(limit);
             tokio::spawn(async move {
-                if let Err(error) = connection.await {
-                    tracing::debug!(store = %name, error = %said(&error), "a connection has ended");
+                match select(connection, Box::pin(silent)).await {
+                    Either::Left((Ok(()), _)) => {}
+                    Either::Left((Err(error), _)) => {
+                        tracing::debug!(store = %name, error = %said(&error), "a connection has ended");
+                    }
+                    // Dropped here, it answers every request with an error.
+                    Either::Right(_) => {
+                        tracing::warn!(store = %name, ?limit, "a connection is given up: the server answers nothing");
+                    }
                 }
             });
-            Ok::<_, tokio_postgres::Error>(client)
+            Ok::<_, Error>((client, silence))
         });
         Ok(connecting.await.map_err(|_| gone(&self.name))??)
     }

@@ -101,7 +101,8 @@ impl PostgresOptions {
         self
     }
 
-    /// After how long the server ends a statement, which is then tried again; zero for never. Default: 30 s.
+    /// After how long the server ends a statement, which is then tried again; zero for never. A request of the store's own
+    /// that has no answer 10 s later loses its connection: the server is frozen. Default: 30 s.
     pub fn statement_timeout(mut self, time: Duration) -> Self {
         self.statement_timeout = time;
         self

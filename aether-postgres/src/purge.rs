@@ -49,7 +49,8 @@ WITH r AS (DELETE FROM runs WHERE shard = $1::int2 AND id = $2::text AND place =
     i AS (DELETE FROM progress x USING r WHERE x.shard = r.shard AND x.run = r.id),
     j AS (DELETE FROM labels x USING r WHERE x.shard = r.shard AND x.run = r.id),
     k AS (DELETE FROM lost x USING r WHERE x.shard = r.shard AND x.run = r.id),
-    l AS (DELETE FROM notices x USING r WHERE x.shard = r.shard AND x.child = r.id)
+    l AS (DELETE FROM notices x USING r WHERE x.shard = r.shard AND x.child = r.id),
+    m AS (DELETE FROM streams x USING r WHERE x.shard = r.shard AND x.run = r.id)
 SELECT 1 FROM r";
 
 /// What a run's row says about whether it may be deleted.

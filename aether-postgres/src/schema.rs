@@ -13,7 +13,7 @@ use crate::options::PostgresOptions;
 use crate::row;
 
 /// What leads from version `n` to version `n + 1`.
-const MIGRATIONS: &[&str] = &[FIRST, crate::placement::TABLES];
+const MIGRATIONS: &[&str] = &[FIRST, crate::placement::TABLES, crate::streams::TABLES];
 
 /// Shard first in every key, so that shards can be moved to another database. An append inserts into `journal` and
 /// `ledger` and changes no row of `runs`: only a change of status, owner or code does.

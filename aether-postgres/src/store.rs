@@ -15,7 +15,7 @@ use aether_core::store::{
     Append, AppendError, ClaimRequest, Created, Cursor, DefinitionRecord, DueSchedules, DueStarts,
     Durability, EndedRuns, ForeignRuns, KeyedStart, KnownWorker, Lease, Limit, ListedWait, LostRun, Message,
     NewRun, OpenWait, Purged, QueuePosition, RunFilter, RunRecord, ScheduleRecord, Sent, Serving, Snapshot,
-    Store, StoreClock, StoreError, StoredEffect, Unread, WaitFilter, WorkerRecord,
+    Store, StoreClock, StoreError, StoredEffect, StreamItem, StreamWrite, Unread, WaitFilter, WorkerRecord,
 };
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
@@ -465,6 +465,30 @@ impl Store for PostgresStore {
     ) -> BoxFuture<'_, Result<Option<Payload>, StoreError>> {
         let (run, command) = (run.clone(), command.clone());
         Box::pin(async move { at!(self.shared, run.as_str(), |db| db.progress(&run, &command)) })
+    }
+
+    fn write_streams(
+        &self,
+        writes: Vec<StreamWrite>,
+    ) -> BoxFuture<'_, Result<Vec<Option<Vec<StreamItem>>>, StoreError>> {
+        Box::pin(async move {
+            let mut written = Vec::with_capacity(writes.len());
+            for write in &writes {
+                written.push(at!(self.shared, write.run.as_str(), |db| db.write_stream(write))?);
+            }
+            Ok(written)
+        })
+    }
+
+    fn stream(
+        &self,
+        run: &RunId,
+        stream: &str,
+        after: u64,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Vec<StreamItem>, StoreError>> {
+        let (run, stream) = (run.clone(), stream.to_owned());
+        Box::pin(async move { at!(self.shared, run.as_str(), |db| db.stream(&run, &stream, after, limit)) })
     }
 
     fn put_blob(&self, run: &RunId, hash: &str, bytes: Vec<u8>) -> BoxFuture<'_, Result<(), StoreError>> {

@@ -46,6 +46,7 @@ mod sql;
 mod statements;
 mod step_connection;
 mod store;
+mod streams;
 mod stuck;
 mod waits;
 mod worker_locks;

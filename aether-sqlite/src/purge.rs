@@ -30,6 +30,7 @@ impl Batch<'_> {
             "aether_snapshots WHERE run_no",
             "aether_effects WHERE run_no",
             "aether_progress WHERE run_no",
+            "aether_streams WHERE run_no",
             "aether_lost WHERE run_no",
             "aether_labels WHERE run_no",
             "aether_waits WHERE run_no",

@@ -34,6 +34,7 @@ const MIGRATIONS: &[&[&str]] = &[
     &[RESERVATIONS],
     &[QUEUES],
     &[SERVES],
+    &[STREAMS],
 ];
 
 /// What a new file begins with, in place of the first seven: a table of the user's may have a name that the engine's
@@ -435,6 +436,25 @@ CREATE INDEX aether_keyed_starts_due ON aether_keyed_starts(due_at);
 
 /// Which runs a worker takes, as JSON; all of them without.
 const SERVES: &str = "ALTER TABLE aether_workers ADD COLUMN serves TEXT";
+
+/// What bodies sent to streams.
+const STREAMS: &str = "
+CREATE TABLE aether_streams(
+    run_no  INTEGER NOT NULL,
+    stream  TEXT NOT NULL,
+    seq     INTEGER NOT NULL,
+    since   INTEGER NOT NULL,
+    kind    INTEGER NOT NULL,
+    command TEXT NOT NULL,
+    attempt INTEGER NOT NULL,
+    epoch   INTEGER NOT NULL,
+    at      INTEGER NOT NULL,
+    part    INTEGER NOT NULL,
+    data    TEXT NOT NULL,
+    PRIMARY KEY(run_no, stream, seq)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX aether_streams_open ON aether_streams(run_no, command, stream, seq) WHERE kind IN (0, 2);
+";
 
 /// The newest version this build can read.
 pub(crate) const SUPPORTED: u32 = MIGRATIONS.len() as u32;

@@ -25,6 +25,7 @@ use aether_core::store::{
     NewRun, OpenWait, Purged, QueuePosition, RunFilter, RunRecord, ScheduleRecord, Sent, Serving, Snapshot,
     Store, StoreError, Unread, WaitFilter, WorkerRecord,
 };
+use aether_core::store::{StreamItem, StreamWrite};
 
 use crate::batch::Batch;
 use crate::error::{OpError, gone, translate};
@@ -37,7 +38,7 @@ use crate::sched::{JoinHandle, Sender, spawn, unbounded};
 use crate::worker_locks::WorkerLocks;
 use crate::writer::WriterConfig;
 use crate::{
-    codes, keyed_starts, list, open, prepare, queues, reader, reservations, schedules, waits, writer,
+    codes, keyed_starts, list, open, prepare, queues, reader, reservations, schedules, streams, waits, writer,
 };
 
 /// A store in one SQLite file. Dropping it flushes what is queued.
@@ -487,6 +488,24 @@ impl Store for SqliteStore {
     ) -> BoxFuture<'_, Result<Option<Payload>, StoreError>> {
         let (run, command) = (run.clone(), command.clone());
         Box::pin(self.readers.ask(move |conn| reader::progress(conn, &run, &command)))
+    }
+
+    fn write_streams(
+        &self,
+        writes: Vec<StreamWrite>,
+    ) -> BoxFuture<'_, Result<Vec<Option<Vec<StreamItem>>>, StoreError>> {
+        self.write(move |batch| writes.iter().map(|write| batch.write_stream(write)).collect())
+    }
+
+    fn stream(
+        &self,
+        run: &RunId,
+        stream: &str,
+        after: u64,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Vec<StreamItem>, StoreError>> {
+        let (run, stream) = (run.clone(), stream.to_owned());
+        Box::pin(self.readers.ask(move |conn| streams::read(conn, &run, &stream, after, limit)))
     }
 
     fn put_effect(

@@ -22,6 +22,7 @@ const FLOORS: &[&[&str]] = &[
         "request",
         "reservations",
         "schedules",
+        "streams",
         "step_connection",
     ],
     &["purge", "sql", "writer"],
@@ -39,6 +40,7 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("Batch", "queues"),
     ("Batch", "reservations"),
     ("Batch", "schedules"),
+    ("Batch", "streams"),
 ];
 
 #[test]

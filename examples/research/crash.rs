@@ -16,6 +16,7 @@ use aether::store::{
     DurableWatermark, EndedRuns, ForeignRuns, Lease, ListedWait, LostRun, Message, NewRun, Purged, RunFilter,
     RunRecord, ScheduleRecord, Sent, Snapshot, Store, StoreError, WaitFilter, WorkerRecord,
 };
+use aether::store::{StreamItem, StreamWrite};
 use jiff::Timestamp;
 
 /// When to end the process.
@@ -186,6 +187,12 @@ impl Store for CrashingStore {
     }
     fn blob(&self, run: &RunId, hash: &str) -> Answer<'_, Option<Vec<u8>>> {
         self.inner.blob(run, hash)
+    }
+    fn write_streams(&self, writes: Vec<StreamWrite>) -> Answer<'_, Vec<Option<Vec<StreamItem>>>> {
+        self.inner.write_streams(writes)
+    }
+    fn stream(&self, run: &RunId, stream: &str, after: u64, limit: usize) -> Answer<'_, Vec<StreamItem>> {
+        self.inner.stream(run, stream, after, limit)
     }
     fn put_effect(
         &self,

@@ -107,19 +107,24 @@ async fn count(store: &dyn Store, run: &RunId, kind: &str) -> usize {
 
 /// Claims a run from whoever holds it, as a worker that has seen the holder silent would.
 async fn take_over(store: &dyn Store, run: &RunId) -> Lease {
-    let held = store.workers().await.unwrap().into_iter();
-    let request = ClaimRequest {
-        worker: WorkerId::from("thief".to_owned()),
-        now: Timestamp::now(),
-        silent: held.map(|worker| SilentWorker { id: worker.id, renewals: worker.renewals }).collect(),
-        limit: 1,
-        codes: Vec::new(),
-        only: None,
-        adopt: vec![run.clone()],
-        serves: Default::default(),
-        others_first: false,
-    };
-    store.claim(request).await.unwrap().pop().unwrap()
+    loop {
+        let held = store.workers().await.unwrap().into_iter();
+        let request = ClaimRequest {
+            worker: WorkerId::from("thief".to_owned()),
+            now: Timestamp::now(),
+            silent: held.map(|worker| SilentWorker { id: worker.id, renewals: worker.renewals }).collect(),
+            limit: 1,
+            codes: Vec::new(),
+            only: None,
+            adopt: vec![run.clone()],
+            serves: Default::default(),
+            others_first: false,
+        };
+        // The holder may renew between the two.
+        if let Some(lease) = store.claim(request).await.unwrap().pop() {
+            return lease;
+        }
+    }
 }
 
 /// Takes a run away from whoever holds it, and gives it back.

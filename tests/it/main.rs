@@ -49,6 +49,7 @@ mod sim_models;
 #[path = "../sins/mod.rs"]
 mod sins;
 mod step_options;
+mod streams;
 mod transactions;
 mod trap;
 mod ui;

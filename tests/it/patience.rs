@@ -22,7 +22,11 @@ const MINUTE: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3600);
 
 fn busy() -> ModelError {
-    ModelError::Overloaded { status: 503, message: "the service is down for maintenance".into() }
+    ModelError::Overloaded {
+        status: 503,
+        retry_after: None,
+        message: "the service is down for maintenance".into(),
+    }
 }
 
 /// Ask a model, with a prompt of a usual size.

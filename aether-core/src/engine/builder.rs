@@ -39,6 +39,7 @@ use crate::step::interceptor::Interceptor;
 use crate::store::api::{Durability, Store};
 use crate::store::error::StoreError;
 use crate::store::memory::MemoryStore;
+use crate::stream::hub::StreamHub;
 use crate::vocabulary::deps::Deps;
 use crate::vocabulary::environment::Environment;
 use crate::vocabulary::id::{CodeId, WorkerId};
@@ -598,7 +599,9 @@ impl EngineBuilder {
         if serves != Serves::ALL {
             store.serve(&worker, serves.clone()).await?;
         }
+        let streams = StreamHub::new(Arc::clone(&store), Arc::clone(&environment));
         let shared = EngineShared {
+            streams,
             store,
             environment,
             worker,

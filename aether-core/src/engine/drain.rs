@@ -119,24 +119,18 @@ async fn release(
     // run that is not released yet is still active.
     task.abort();
     let _aborted = task.await;
-    // A store that cannot write for the moment keeps the appends; its `close` says what became of them.
-    let flushed = Box::pin(run.watermark().reached(run.next()));
-    match select(flushed, inner.shared.environment.sleep(FLUSH_PATIENCE)).await {
-        Either::Left(_) => {
-            release_run(inner, &run.id, run.epoch, Fault::ShutDown { run: run.id.clone() }).await;
-        }
-        // A drained engine stays open, and would renew the lease of a run that it does not advance.
-        Either::Right(_) => drop(spawn(release_when_flushed(Arc::clone(inner), Arc::clone(&run)))),
-    }
+    // A store that cannot write for the moment keeps the appends; its `close` says what became of them. One that does not
+    // answer is told again: a drained engine stays open, and would renew the lease of a run that it does not advance.
+    let released = spawn(release_when_flushed(Arc::clone(inner), Arc::clone(&run)));
+    let _released_or_later = select(released, inner.shared.environment.sleep(FLUSH_PATIENCE)).await;
     remove_active(inner, &run);
     true
 }
 
-/// Releases a run as soon as its appends are durable; a shutdown frees it in any case.
+/// Releases a run as soon as its appends are durable or refused.
 async fn release_when_flushed(inner: Arc<Inner>, run: Arc<Run>) {
-    if run.watermark().reached(run.next()).await.is_ok() && !inner.is_stopping() {
-        release_run(&inner, &run.id, run.epoch, Fault::ShutDown { run: run.id.clone() }).await;
-    }
+    run.watermark().settled().await;
+    release_run(&inner, &run.id, run.epoch, Fault::ShutDown { run: run.id.clone() }).await;
 }
 
 async fn patience_over(inner: &Inner, patience: Duration) {

@@ -19,6 +19,7 @@ use crate::journal::event::uncompensated::Uncompensated;
 use crate::run::end::RunEnd;
 use crate::run::fault::Fault;
 use crate::store::error::StoreError;
+use crate::stream::reader::StreamReader;
 use crate::vocabulary::contract::Status;
 use crate::vocabulary::failure::Failure;
 use crate::vocabulary::id::RunId;
@@ -190,6 +191,26 @@ impl<W> RunHandle<W> {
             None if self.is_gathered().await? => Ok(Status::Pending),
             None => Err(StoreError::UnknownRun { run: self.id.clone() }),
         }
+    }
+
+    /// Reads what the bodies of the run send to the stream `name` with [`StepCx::stream`], in this process or another one,
+    /// from its beginning and also after the run has ended. It ends with [`StreamEvent::Closed`].
+    ///
+    /// ```
+    /// # use aether_core::engine::RunHandle;
+    /// # async fn example<W>(run: RunHandle<W>) -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut reply = run.stream::<String>("reply").text();
+    /// while let Some(text) = reply.next().await? {
+    ///     println!("{text}");
+    /// }
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// [`StepCx::stream`]: crate::step::StepCx::stream
+    /// [`StreamEvent::Closed`]: crate::stream::StreamEvent::Closed
+    pub fn stream<T: serde::de::DeserializeOwned>(&self, name: &str) -> StreamReader<T> {
+        let shared = &self.inner.shared;
+        StreamReader::new(&shared.streams, &shared.environment, &self.id, name)
     }
 
     /// Waits for the run's end, in this process or another one. A store that is locked or out of reach for a while does

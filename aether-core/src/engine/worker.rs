@@ -191,6 +191,9 @@ pub(super) async fn shut_down(inner: &Arc<Inner>, patience: Duration) -> Result<
     whole(inner, async move { engine.ended.get_or_init(|| stop_all(&engine, patience)).await.clone() }).await
 }
 
+/// Who holds the store for an engine: what all its runs share, and the writer of their streams.
+const OWN_HOLDERS: usize = 2;
+
 async fn stop_all(inner: &Arc<Inner>, patience: Duration) -> Result<(), StoreError> {
     let environment = &inner.shared.environment;
     // 1. `start` refuses from now on, and the engine's tasks end.
@@ -211,6 +214,6 @@ async fn stop_all(inner: &Arc<Inner>, patience: Duration) -> Result<(), StoreErr
     };
     // 4. The store is closed last, and only by its last holder: another engine of this process may still use it. What
     // this engine wrote is durable in any case, because its runs were released after their appends.
-    let closed = if Arc::strong_count(store) > 1 { Ok(()) } else { store.close().await };
+    let closed = if Arc::strong_count(store) > OWN_HOLDERS { Ok(()) } else { store.close().await };
     closed.and(retired)
 }

@@ -98,6 +98,8 @@ fn step_call(
         tried_since: None,
         failures: Failures::default(),
         unknown_tries: 0,
+        execution: None,
+        has_sent: false,
     };
     step_call.options.retry = Some(call.options.retry.unwrap_or_else(|| run.shared.retries.of(class)));
     Ok(step_call)

@@ -28,6 +28,7 @@ impl StepCall {
         let class = self.options.class;
         // A pure body runs again on every replay, so a clock reading would differ from run to run.
         let began = if class == EffectClass::Pure { Timestamp::UNIX_EPOCH } else { self.run.now() };
+        self.begin_execution();
         let cx = self.step_cx(began, None);
         cx.heartbeats().begin_after(self.progress().await);
         self.call(cx).await
@@ -40,6 +41,7 @@ impl StepCall {
             None => self.began_before(&intent).await,
         };
         let progress = self.progress().await;
+        self.begin_execution();
         let cx = self.step_cx(started_at, Some(intent));
         cx.heartbeats().begin_after(progress);
         // The last look before the world changes: the process may have been paused since the intent was written.
@@ -91,6 +93,7 @@ impl StepCall {
             },
             Err(message) => BodyOutcome::Panicked(message),
         };
+        self.flush_streams().await;
         self.notes.append(&mut cx.take_notes());
         // Before the outcome is recorded: the next attempt, perhaps in another process, starts from this progress.
         if !matches!(ended, BodyOutcome::Value(_)) {

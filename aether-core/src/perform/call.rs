@@ -23,6 +23,7 @@ use crate::step::context::{Given, StepCx};
 use crate::step::interceptor::BodyCall;
 use crate::store::intent::DurableIntent;
 use crate::store::ledger::{LedgerEntry, LedgerStatus, LedgerUpdate};
+use crate::stream::execution::Execution;
 use crate::vocabulary::failure::StepError;
 use crate::vocabulary::id::{CommandId, IdempotencyKey, InvocationId};
 use crate::vocabulary::net::in_net;
@@ -90,7 +91,9 @@ impl StepCall {
 
     /// The context of this attempt's body.
     pub(crate) fn step_cx(&self, started_at: Timestamp, intent: Option<DurableIntent>) -> StepCx {
+        let streams = self.execution.clone().map(|of| (Arc::clone(&self.run.shared.streams), of));
         StepCx::new(Given {
+            streams,
             deps: Arc::clone(&self.run.shared.deps),
             payload_limit: self.run.shared.limits.payload,
             run: self.run.id.clone(),
@@ -293,6 +296,10 @@ pub(crate) struct StepCall {
     pub(crate) failures: Failures,
     /// How often the newest invocation was sent again because its outcome was unknown.
     pub(crate) unknown_tries: u32,
+    /// The newest execution of the body, where that may send to streams.
+    pub(crate) execution: Option<Arc<Execution>>,
+    /// Whether an execution in this claim has sent something to a stream.
+    pub(crate) has_sent: bool,
 }
 
 /// How events and ledger call an attempt.

@@ -46,6 +46,7 @@ impl StepCall {
         events.push(self.step_committed(key));
         let answered = self.check_read(Ok(value), &mut events);
         self.end_attempt(events, extras).await;
+        self.end_streams(&answered);
         answered
     }
 
@@ -69,6 +70,7 @@ impl StepCall {
         events.push(NodeFinished { command: self.command.clone() }.into());
         let answered = self.check_read(Err(error), &mut events);
         self.end_attempt(events, extras).await;
+        self.end_streams(&answered);
         answered
     }
 

@@ -19,6 +19,7 @@ mod heartbeat;
 mod kept;
 mod reading;
 mod retry;
+mod streams;
 mod transact;
 pub(crate) mod undo;
 pub(crate) mod undo_first;

@@ -24,6 +24,7 @@ use crate::store::api::Store;
 use crate::store::error::StoreError;
 use crate::store::records::{Message, Sent, Unread};
 use crate::store::workers::LostRun;
+use crate::stream::hub::StreamHub;
 use crate::vocabulary::deps::Deps;
 use crate::vocabulary::environment::Environment;
 use crate::vocabulary::id::{RunId, WorkerId};
@@ -60,6 +61,7 @@ pub(crate) struct EngineShared {
     pub(crate) cancel_grace: Duration,
     /// Steps by their unique names.
     pub(crate) steps: HashMap<&'static str, RegisteredStep>,
+    pub(crate) streams: Arc<StreamHub>,
     pub(crate) observers: broadcast::Sender<Observed>,
 }
 

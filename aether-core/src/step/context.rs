@@ -17,6 +17,9 @@ use crate::sched::{AtomicU32, Mutex, OnceLock};
 use crate::step::cancellation::Cancellation;
 use crate::step::heartbeat::Heartbeats;
 use crate::store::intent::DurableIntent;
+use crate::stream::execution::Execution;
+use crate::stream::hub::StreamHub;
+use crate::stream::sender::StreamSender;
 use crate::vocabulary::contract::Contract;
 use crate::vocabulary::deps::{Deps, MissingDep};
 use crate::vocabulary::id::{CommandId, IdempotencyKey, InvocationId, RunId};
@@ -60,6 +63,8 @@ pub(crate) struct Given {
     pub(crate) started_at: Timestamp,
     pub(crate) intent: Option<DurableIntent>,
     pub(crate) cancellation: Arc<Cancellation>,
+    /// Where what it sends to streams goes; `None` where it sends nothing.
+    pub(crate) streams: Option<(Arc<StreamHub>, Arc<Execution>)>,
     /// How the body reaches the store's database; see `Store::transactions`.
     pub(crate) transactions: Option<&'static str>,
 }
@@ -289,6 +294,31 @@ impl StepCx {
 
     pub(crate) fn heartbeats(&self) -> &Heartbeats {
         &self.scope.heartbeats
+    }
+
+    /// A stream of the run, to send what the body has to tell while it runs: see [`RunHandle::stream`]. What is sent is
+    /// a view and never the outcome, which is what the body returns. What an execution sent that was cut off or failed does
+    /// not count any more when the next one sends something, or when the step has failed for good. Bodies of pure steps send
+    /// nothing. A name has 1 to 200 bytes, and no NUL: nothing is sent to a stream of another one, which is logged.
+    ///
+    /// ```
+    /// # use aether_core::failure::Result;
+    /// # use aether_core::step::StepCx;
+    /// # async fn next_word() -> Option<String> { None }
+    /// # async fn body(cx: &mut StepCx) -> Result<String> {
+    /// let reply = cx.stream("reply");
+    /// let mut whole = String::new();
+    /// while let Some(word) = next_word().await {
+    ///     reply.send(&word);
+    ///     whole.push_str(&word);
+    /// }
+    /// Ok(whole)
+    /// # }
+    /// ```
+    ///
+    /// [`RunHandle::stream`]: crate::engine::RunHandle::stream
+    pub fn stream(&self, name: &str) -> StreamSender {
+        StreamSender::new(self.scope.given.streams.clone(), name)
     }
 
     /// A UUID (version 8, RFC 9562) derived from run, command, attempt and the number of the draw: the same one when the

@@ -11,6 +11,7 @@ pub(crate) mod interceptor;
 pub(crate) mod recordable;
 pub(crate) mod shapes;
 pub(crate) mod tool;
+pub(crate) mod tool_approval;
 
 pub use body::{
     Body, BodyError, BodyResult, ProbeResult, RegisteredStep, Step, StepBody, Undo, encode_result,

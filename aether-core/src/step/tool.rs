@@ -8,8 +8,9 @@ use std::sync::Arc;
 use schemars::{JsonSchema, SchemaGenerator};
 use serde_json::{Map, Value};
 
-use crate::definition::def::StepDef;
+use crate::definition::def::{Approval, StepDef};
 use crate::step::body::{Body, Step, StepBody};
+use crate::step::tool_approval::RuledBody;
 use crate::vocabulary::payload::{Payload, PayloadError};
 
 /// A step that a model may call.
@@ -20,12 +21,49 @@ pub struct Tool {
     /// JSON Schema of an object with one field per argument.
     pub schema: Value,
     pub(crate) body: Arc<dyn Body>,
+    /// Which calls need approval: what the step declares, and what was asked for besides.
+    pub(crate) approval: Approval,
 }
 
 impl Tool {
     /// The tool of `S` with the schema of its arguments.
     pub fn of<S: Step>(schema: ToolSchema) -> Self {
-        Self { def: S::DEF, schema: schema.finish(), body: StepBody::<S>::shared() }
+        let approval = S::DEF.options.approval;
+        Self { def: S::DEF, schema: schema.finish(), body: StepBody::<S>::shared(), approval }
+    }
+
+    /// The same tool, every call of which needs a person's approval, whatever its step declares.
+    ///
+    /// ```
+    /// # use aether_core::step::Tool;
+    /// # fn tools(search: Tool, send: Tool) -> Vec<Tool> {
+    /// vec![search, send.with_approval()]
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn with_approval(mut self) -> Self {
+        self.approval = Approval::Required;
+        self
+    }
+
+    /// The same tool, whose calls need a person's approval where `rule` says so of their arguments, besides those for which
+    /// the step declares it. The rule is asked once, before the call; a rule that panics requires approval.
+    ///
+    /// ```
+    /// # use aether_core::step::Tool;
+    /// # fn tools(transfer: Tool) -> Tool {
+    /// #[derive(serde::Deserialize)]
+    /// struct Transfer { cents: u64 }
+    /// transfer.with_approval_when(|args| args.decode::<Transfer>().map_or(true, |args| args.cents > 100_00))
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn with_approval_when(self, rule: impl Fn(&Payload) -> bool + Send + Sync + 'static) -> Self {
+        if self.approval == Approval::Required {
+            return self;
+        }
+        let body = RuledBody { body: self.body, declared: self.approval, rule: Arc::new(rule) };
+        Self { body: Arc::new(body), approval: Approval::ByArguments, ..self }
     }
 
     /// Checks that a call with `args` could be made, without making it.

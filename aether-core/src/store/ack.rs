@@ -39,6 +39,8 @@ pub struct Receipt {
 #[derive(Debug, Default)]
 pub struct DurableWatermark {
     durable: AtomicU64,
+    /// Appends that are not answered yet.
+    open: AtomicU64,
     failure: OnceLock<AppendError>,
     changed: Notify,
     broken: Notify,
@@ -80,6 +82,19 @@ impl DurableWatermark {
         }
     }
 
+    /// Waits until every append is answered, whatever the answers are: an error of one says nothing about those before it,
+    /// which the store may still write.
+    pub async fn settled(&self) {
+        loop {
+            // Before the check, as in `reached`.
+            let changed = self.changed.notified();
+            if self.open.load(Ordering::Acquire) == 0 {
+                return;
+            }
+            changed.await;
+        }
+    }
+
     /// Waits until an append fails.
     pub async fn failed(&self) -> AppendError {
         loop {
@@ -110,13 +125,16 @@ pub type AppendReply = oneshot::Receiver<Result<Receipt, AppendError>>;
 impl Ack {
     /// An answer that only advances `watermark`. `next` is the run's next position after the append.
     pub fn silent(run: RunId, next: Position, watermark: Arc<DurableWatermark>) -> Self {
+        watermark.open.fetch_add(1, Ordering::AcqRel);
         Self { run, next, watermark, reply: None, answered: false }
     }
 
     /// As [`Ack::silent`], for an append whose caller waits for the answer.
     pub fn awaited(run: RunId, next: Position, watermark: Arc<DurableWatermark>) -> (Self, AppendReply) {
         let (reply, receiver) = oneshot();
-        (Self { run, next, watermark, reply: Some(reply), answered: false }, receiver)
+        let mut ack = Self::silent(run, next, watermark);
+        ack.reply = Some(reply);
+        (ack, receiver)
     }
 
     /// Whether a caller waits for this append, so that the store should not keep it in a batch for long.
@@ -163,5 +181,36 @@ impl Drop for Ack {
             };
             self.fail(error.into());
         }
+        if self.watermark.open.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.watermark.changed.notify_waiters();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+
+    use super::*;
+
+    fn append(watermark: &Arc<DurableWatermark>, next: Position) -> Ack {
+        Ack::silent("run".parse().unwrap(), next, Arc::clone(watermark))
+    }
+
+    #[tokio::test]
+    async fn an_error_settles_nothing_that_was_appended_before_it() {
+        let watermark = Arc::new(DurableWatermark::default());
+        watermark.settled().await;
+        let (first, second) = (append(&watermark, 1), append(&watermark, 2));
+        let full = StoreError::Full { store: "disk".into(), reason: "no space left".into() };
+        second.failed(full.into());
+        assert!(watermark.reached(2).await.is_err());
+        let mut settled = std::pin::pin!(watermark.settled());
+        assert!(settled.as_mut().now_or_never().is_none());
+        first.durable(Acquired::NotAsked);
+        settled.await;
+        assert_eq!(watermark.durable(), 1);
+        drop(append(&watermark, 3));
+        watermark.settled().await;
     }
 }

@@ -29,6 +29,7 @@ use crate::store::records::{
 };
 use crate::store::renewal::Renewal;
 use crate::store::schedules::{DueSchedules, ScheduleRecord};
+use crate::store::streams::{StreamItem, StreamWrite};
 use crate::store::waits::{ListedWait, OpenWait, WaitChange, WaitFilter};
 use crate::store::workers::{KnownWorker, LostRun, Serving, WorkerRecord};
 
@@ -548,6 +549,26 @@ pub trait Store: Any + Send + Sync + Debug {
     ) -> BoxFuture<'_, Result<Option<Payload>, StoreError>> {
         Box::pin(std::future::ready(Ok(None)))
     }
+
+    /// Writes to the streams of runs, in order, and answers for each write which items it made; `None` for one that is
+    /// refused, because its run has ended or has another epoch. The write itself checks that. A refused one leaves the
+    /// others alone. All of them are one write of the medium, or few. Durable when it answers.
+    ///
+    /// Streams belong to their run: they stay when it continues as new, and go when it is purged.
+    fn write_streams(
+        &self,
+        writes: Vec<StreamWrite>,
+    ) -> BoxFuture<'_, Result<Vec<Option<Vec<StreamItem>>>, StoreError>>;
+
+    /// At most `limit` items of the stream `stream` of a run with numbers above `after`, by their numbers. They are one
+    /// state of the stream.
+    fn stream(
+        &self,
+        run: &RunId,
+        stream: &str,
+        after: u64,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Vec<StreamItem>, StoreError>>;
 
     /// Stores `bytes` for `run` under `hash`, their SHA-256 as 64 hexadecimal digits. The run may not be there yet. Storing
     /// the same bytes again does nothing. Durable when it answers.

@@ -24,6 +24,7 @@ use crate::store::memory::inbox::Inbox;
 use crate::store::memory::queues::Queues;
 use crate::store::memory::reservations::{Reservations, is_of_run};
 use crate::store::memory::schedules::Schedules;
+use crate::store::memory::streams::Streams;
 use crate::store::memory::waits::Waits;
 use crate::store::memory::workers::Workers;
 use crate::store::purge::{EndedRuns, Purged};
@@ -32,6 +33,7 @@ use crate::store::records::{
     ClaimRequest, CodeChange, Created, Lease, Message, NewRun, RunRecord, Sent, Snapshot, Unread,
 };
 use crate::store::schedules::{DueSchedules, ScheduleRecord};
+use crate::store::streams::{StreamItem, StreamWrite};
 use crate::store::waits::{ListedWait, OpenWait, WaitFilter};
 use crate::store::workers::{KnownWorker, LostRun, Serving, WorkerRecord};
 use crate::vocabulary::contract::Status;
@@ -48,6 +50,7 @@ mod queues;
 mod renewal;
 mod reservations;
 mod schedules;
+mod streams;
 mod tampering;
 mod waits;
 mod workers;
@@ -93,6 +96,7 @@ struct Run {
     snapshot: Option<Snapshot>,
     progress: HashMap<CommandId, Payload>,
     effects: Vec<StoredEffect>,
+    streams: Streams,
     /// A child notified it since it was claimed or last began to wait.
     notified: bool,
     /// Whether its owner holds a slot of its queue.
@@ -235,6 +239,7 @@ impl Content {
             snapshot: None,
             progress: HashMap::new(),
             effects: Vec::new(),
+            streams: Streams::default(),
             notified: false,
             slot: is_queued && owned,
             lapses_at: expires_at,
@@ -679,6 +684,32 @@ impl Store for MemoryStore {
         command: &CommandId,
     ) -> BoxFuture<'_, Result<Option<Payload>, StoreError>> {
         self.answer(|content| Ok(content.runs.get(run).and_then(|run| run.progress.get(command).cloned())))
+    }
+
+    fn write_streams(
+        &self,
+        writes: Vec<StreamWrite>,
+    ) -> BoxFuture<'_, Result<Vec<Option<Vec<StreamItem>>>, StoreError>> {
+        self.answer(|content| {
+            let written = writes.iter().map(|write| {
+                let run = content.runs.get_mut(&write.run).filter(|run| run.is_open_at(write.epoch))?;
+                Some(run.streams.write(write))
+            });
+            Ok(written.collect())
+        })
+    }
+
+    fn stream(
+        &self,
+        run: &RunId,
+        stream: &str,
+        after: u64,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Vec<StreamItem>, StoreError>> {
+        self.answer(|content| {
+            let run = content.runs.get(run);
+            Ok(run.map(|run| run.streams.read(stream, after, limit)).unwrap_or_default())
+        })
     }
 
     fn put_blob(&self, _run: &RunId, hash: &str, bytes: Vec<u8>) -> BoxFuture<'_, Result<(), StoreError>> {

@@ -20,6 +20,7 @@ pub(crate) mod records;
 pub(crate) mod renewal;
 pub(crate) mod reserve;
 pub(crate) mod schedules;
+pub mod streams;
 pub(crate) mod waits;
 pub(crate) mod workers;
 
@@ -42,5 +43,6 @@ pub use reserve::{Holder, holder};
 pub use schedules::{
     CatchUp, DueSchedules, Overlap, ScheduleRecord, ScheduleSpec, Tick, TickOutcome, run_of_tick, tick_of_run,
 };
+pub use streams::{StreamChange, StreamItem, StreamKind, StreamWrite};
 pub use waits::{ListedWait, OpenWait, WaitChange, WaitFilter, WaitPlace};
 pub use workers::{KnownWorker, LostRun, Serving, SilentWorker, WorkerRecord};

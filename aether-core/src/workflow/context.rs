@@ -490,7 +490,7 @@ impl Cx {
         let mut call = CallSpec {
             name: tool.def.name.into(),
             path: tool.def.path.into(),
-            options: tool.def.options,
+            options: StepOptions { approval: tool.approval, ..tool.def.options },
             args: Ok(args),
             body: Arc::clone(&tool.body),
             readable: any_answer,

@@ -6,7 +6,8 @@ use futures_util::future::BoxFuture;
 use super::interaction::CallKind;
 use super::player::Cassette;
 use crate::model::chat::{ChatRequest, ChatResponse};
-use crate::model::client::{ModelClient, ModelError};
+use crate::model::client::ModelClient;
+use crate::model::error::ModelError;
 
 /// A client for models behind a cassette; see [`Cassette::model`].
 #[derive(Clone, Debug)]

@@ -100,6 +100,25 @@ impl HttpClient {
         SHARED.get_or_init(|| Self::builder().build()).clone()
     }
 
+    /// Settings of connections for other clients: TLS as here, and no redirects.
+    ///
+    /// # Errors
+    /// Why TLS cannot be set up.
+    ///
+    /// ```
+    /// # use aether_effects::http::HttpClient;
+    /// let connections = HttpClient::connections_builder()?.build();
+    /// assert!(connections.is_ok());
+    /// # Ok::<(), String>(())
+    /// ```
+    pub fn connections_builder() -> Result<reqwest::ClientBuilder, String> {
+        static TLS: OnceLock<Result<ClientConfig, String>> = OnceLock::new();
+        let tls = TLS.get_or_init(tls).clone()?;
+        let user_agent = concat!("aether/", env!("CARGO_PKG_VERSION"));
+        let connections = reqwest::Client::builder().connect_timeout(CONNECT_TIMEOUT).user_agent(user_agent);
+        Ok(connections.redirect(redirect::Policy::none()).tls_backend_preconfigured(tls))
+    }
+
     /// The connections, for other clients of ours.
     #[cfg(feature = "genai")]
     pub(crate) fn connections(&self) -> reqwest::Client {
@@ -246,15 +265,9 @@ impl HttpClientBuilder {
                 format!("the credential for `{}` cannot be a header's value", credential.host)
             })?;
         }
-        let tls = tls()?;
         let connections = |redirects| {
-            reqwest::Client::builder()
-                .connect_timeout(CONNECT_TIMEOUT)
-                .redirect(redirects)
-                .user_agent(concat!("aether/", env!("CARGO_PKG_VERSION")))
-                .tls_backend_preconfigured(tls.clone())
-                .build()
-                .map_err(|error| chain(&error))
+            let connections = HttpClient::connections_builder()?.redirect(redirects);
+            connections.build().map_err(|error| chain(&error))
         };
         Ok(HttpClient {
             safe: connections(redirect::Policy::limited(REDIRECTS))?,

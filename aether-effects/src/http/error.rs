@@ -95,7 +95,7 @@ pub enum HttpError {
         exchange: Exchange,
         /// Status code of the answer, 400 or above.
         status: u16,
-        /// How long the server asks to wait, if it said so in seconds.
+        /// How long the server asks to wait, if it said so.
         retry_after: Option<Duration>,
         /// First characters of the body.
         start: String,

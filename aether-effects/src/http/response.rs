@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::error::{Exchange, HttpError};
 use crate::recorded_error::start_of;
+use crate::retry_after;
 
 /// A body: text where it is UTF-8, else base64.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -85,9 +86,10 @@ impl HttpResponse {
         self.headers.get(&name.to_ascii_lowercase()).map(String::as_str)
     }
 
-    /// How long the server asks to wait, if it said so in seconds.
+    /// How long the server asks to wait, if it said so: in seconds, or as a date, which is measured from the answer's own
+    /// `Date`.
     pub fn retry_after(&self) -> Option<Duration> {
-        self.header("retry-after")?.trim().parse().ok().map(Duration::from_secs)
+        retry_after::wait(self.header("retry-after")?, self.header("date"))
     }
 
     /// The body as text; bytes that are not UTF-8 are replaced.

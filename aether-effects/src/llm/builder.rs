@@ -1,29 +1,17 @@
-//! `cx.llm(..)`: building a question, asking it as a recorded effect, and reading the answer as text or as a type.
+//! `cx.llm(..)`: building a question, and choosing how the answer is read.
 
-use std::any::type_name;
-use std::sync::Arc;
 use std::time::Duration;
 
-use aether_core::definition::def::{Retry, StepOptions};
-use aether_core::failure::{Failure, StepError};
-use aether_core::outcome::EffectClass;
-use aether_core::payload::{Payload, PayloadError};
-use aether_core::step::StepCx;
-use aether_core::step::{Body, BodyResult, Recordable};
+use aether_core::definition::def::Retry;
+use aether_core::step::Recordable;
 use aether_core::workflow::BoxEffect;
 use aether_core::workflow::Cx;
-use futures_util::future::BoxFuture;
 use schemars::{JsonSchema, schema_for};
-use serde::de::DeserializeOwned;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use serde_json::Value;
 
-use crate::model::chat::{ChatMessage, ChatRequest, ChatResponse, ToolSpec};
-use crate::model::client::{ModelError, Models};
-use crate::recorded_error::{body_error, start_of};
-
-/// A model's answer, or why there is none.
-pub(crate) type ModelResult<T> = Result<T, StepError<Failure>>;
+use super::call::{CallLimits, Expect, ModelResult, Parsed, ask_for, check_json};
+use super::rounds::{Repair, ask_in_turn, ask_repaired};
+use crate::model::attachment::Attachment;
+use crate::model::chat::{ChatMessage, ChatRequest, ChatResponse};
 
 /// `cx.llm(..)` in workflows.
 pub trait CxLlm {
@@ -44,7 +32,7 @@ pub trait CxLlm {
 impl CxLlm for Cx {
     fn llm(&mut self, call: impl Into<String>) -> LlmRequest<'_> {
         let request = ChatRequest { call: call.into(), ..ChatRequest::default() };
-        LlmRequest { cx: self, request, limits: CallLimits::default() }
+        LlmRequest { cx: self, request, limits: CallLimits::default(), fallbacks: Vec::new(), repairs: 0 }
     }
 }
 
@@ -71,15 +59,8 @@ pub struct LlmRequest<'c> {
     cx: &'c mut Cx,
     request: ChatRequest,
     limits: CallLimits,
-}
-
-/// What one call allows its attempts.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct CallLimits {
-    /// Time for one attempt.
-    pub(crate) timeout: Option<Duration>,
-    /// When another attempt is made, where the call says so.
-    pub(crate) retry: Option<Retry>,
+    fallbacks: Vec<String>,
+    repairs: u32,
 }
 
 impl<'c> LlmRequest<'c> {
@@ -244,6 +225,64 @@ impl<'c> LlmRequest<'c> {
         self.ask(Expect::Text).map(|answer| Ok(answer?.content.unwrap_or_default()))
     }
 
+    /// Sends an image or a file along with the last message, if that is the user's; else with a message of its own.
+    ///
+    /// ```
+    /// # use aether_core::failure::Result;
+    /// # use aether_core::workflow::Cx;
+    /// # use aether_effects::llm::{Attachment, CxLlm};
+    /// # async fn workflow(cx: &mut Cx) -> Result<()> {
+    /// let damage = Attachment::url("image/jpeg", "https://files.example.com/claims/7.jpg");
+    /// let report = cx.llm("claim").user("What is broken?").attach(damage).text().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn attach(mut self, attachment: Attachment) -> Self {
+        if let Some(ChatMessage::User { attachments, .. }) = self.request.messages.last_mut() {
+            attachments.push(attachment);
+            return self;
+        }
+        self.message(ChatMessage::user_with("", vec![attachment]))
+    }
+
+    /// Asks this model if the one before it gave no answer; may be said several times. Each model is a command of its own
+    /// in the journal, with its own attempts: two retries for every model that another one follows, unless `.retry(..)`
+    /// says otherwise for all of them. [`ChatResponse::model`] names the one that answered.
+    ///
+    /// A call that was cancelled, or that a person refused or did not approve in time, goes to no other model.
+    ///
+    /// ```
+    /// # use aether_core::failure::Result;
+    /// # use aether_core::workflow::Cx;
+    /// # use aether_effects::llm::CxLlm;
+    /// # async fn workflow(cx: &mut Cx) -> Result<()> {
+    /// cx.llm("greet").model("large").or("small").or("local").user("Say hello.").text().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn or(mut self, model: impl Into<String>) -> Self {
+        self.fallbacks.push(model.into());
+        self
+    }
+
+    /// With [`LlmRequest::json`]: an answer that is no `T` is shown to the model together with what is wrong with it, up to
+    /// so many times. Each round is a command of its own, and is paid for like any question. Without it, such an answer is
+    /// a failed attempt, and the same question is asked again.
+    ///
+    /// ```
+    /// # use aether_core::failure::Result;
+    /// # use aether_core::workflow::Cx;
+    /// # use aether_effects::llm::CxLlm;
+    /// # async fn workflow(cx: &mut Cx) -> Result<()> {
+    /// let names: Vec<String> = cx.llm("names").user("Name two rivers.").repair(2).json().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn repair(mut self, rounds: u32) -> Self {
+        self.repairs = rounds;
+        self
+    }
+
     /// Asks for JSON after the schema of `T`, and returns the value. A code fence around it is tolerated; an answer that is no
     /// `T` is asked for again, and after the last attempt the error shows its start.
     ///
@@ -261,186 +300,30 @@ impl<'c> LlmRequest<'c> {
     /// ```
     pub fn json<T: Recordable + JsonSchema>(mut self) -> BoxEffect<'c, ModelResult<T>> {
         self.request.response_schema = Some(schema_for!(T).to_value());
-        let expect = Expect::Json(|answer| parse::<T>(answer).map(drop));
-        ask_for::<Parsed<T>>(self.cx, self.request, expect, self.limits).map(|answer| Ok(answer?.0))
+        let Self { cx, request, limits, fallbacks, repairs } = self;
+        if repairs > 0 {
+            let repair = Repair { request, limits, fallbacks, rounds: repairs };
+            return cx.scoped(move |mut cx| async move { ask_repaired(&mut cx, repair).await });
+        }
+        ask_or::<Parsed<T>>(cx, request, Expect::Json(check_json::<T>), limits, fallbacks)
+            .map(|answer| Ok(answer?.0))
     }
 
     fn ask(self, expect: Expect) -> BoxEffect<'c, ModelResult<ChatResponse>> {
-        ask(self.cx, self.request, expect, self.limits)
+        ask_or(self.cx, self.request, expect, self.limits, self.fallbacks)
     }
 }
 
-/// What an answer must be; anything else is a failed attempt.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Expect {
-    Anything,
-    Text,
-    TextOrCalls,
-    Json(fn(&ChatResponse) -> Result<(), ModelError>),
-}
-
-impl Expect {
-    fn check(self, answer: &ChatResponse) -> Result<(), ModelError> {
-        match self {
-            Self::Anything => Ok(()),
-            Self::TextOrCalls if !answer.tool_calls.is_empty() => Ok(()),
-            Self::Text | Self::TextOrCalls => text_of(answer, "text").map(drop),
-            Self::Json(check) => check(answer),
-        }
-    }
-}
-
-/// Asks a model as the next command of `cx`.
-pub(crate) fn ask(
+/// Asks as the next command of `cx`; with fallbacks, in a scope of its own.
+fn ask_or<T: Recordable>(
     cx: &mut Cx,
     request: ChatRequest,
     expect: Expect,
     limits: CallLimits,
-) -> BoxEffect<'_, ModelResult<ChatResponse>> {
-    ask_for(cx, request, expect, limits)
-}
-
-/// As [`ask`], reading the recorded answer as a `T`.
-fn ask_for<T: Recordable>(
-    cx: &mut Cx,
-    request: ChatRequest,
-    expect: Expect,
-    limits: CallLimits,
+    fallbacks: Vec<String>,
 ) -> BoxEffect<'_, ModelResult<T>> {
-    let CallLimits { timeout, retry } = limits;
-    let options = StepOptions { timeout, retry, ..StepOptions::of(EffectClass::Llm) };
-    let name = format!("llm.{}", request.call);
-    let args = Payload::encode(&request);
-    let ChatRequest { response_schema, tools, .. } = request;
-    cx.effect(name, options, args, Arc::new(ModelCall { expect, response_schema, tools }))
-}
-
-/// The value in a recorded answer. Read with the answer, so that an answer which the code of today cannot read stops the
-/// run as any such result does, and is not an error of its workflow.
-struct Parsed<T>(T);
-
-impl<'de, T: DeserializeOwned> Deserialize<'de> for Parsed<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        parse(&ChatResponse::deserialize(deserializer)?).map(Self).map_err(serde::de::Error::custom)
+    if fallbacks.is_empty() {
+        return ask_for(cx, request, expect, limits);
     }
-}
-
-impl<T: Serialize> Serialize for Parsed<T> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.0.serialize(serializer)
-    }
-}
-
-/// The body of a question: asks the client that the program provided. Schemas follow from types of the program; a recorded
-/// question that differs in nothing else is the same question.
-#[derive(Debug)]
-struct ModelCall {
-    expect: Expect,
-    response_schema: Option<Value>,
-    tools: Vec<ToolSpec>,
-}
-
-impl Body for ModelCall {
-    fn call(&self, cx: StepCx, args: &Payload) -> BoxFuture<'static, BodyResult> {
-        let (request, expect) = (args.decode::<ChatRequest>(), self.expect);
-        Box::pin(async move {
-            match answer(&cx, request?, expect).await {
-                Ok(answer) => Ok(Ok(Payload::encode(&answer)?)),
-                Err(error) => Ok(Err(body_error(error)?)),
-            }
-        })
-    }
-
-    fn check(&self, args: &Payload) -> Result<(), PayloadError> {
-        args.decode::<ChatRequest>().map(drop)
-    }
-
-    fn canonical_args(&self, args: &Payload) -> Result<Payload, PayloadError> {
-        let mut request: ChatRequest = args.decode()?;
-        if request.response_schema.is_some() && self.response_schema.is_some() {
-            request.response_schema.clone_from(&self.response_schema);
-        }
-        let names = |tools: &[ToolSpec]| tools.iter().map(|tool| tool.name.clone()).collect::<Vec<_>>();
-        if names(&request.tools) == names(&self.tools) {
-            request.tools.clone_from(&self.tools);
-        }
-        Payload::encode(&request)
-    }
-}
-
-async fn answer(cx: &StepCx, request: ChatRequest, expect: Expect) -> Result<ChatResponse, ModelError> {
-    let models = cx.dep::<Models>().map_err(|error| ModelError::Setup(error.to_string()))?;
-    let answer = models.client(&request.call).chat(request).await?;
-    expect.check(&answer)?;
-    Ok(answer)
-}
-
-fn text_of<'a>(answer: &'a ChatResponse, wanted: &str) -> Result<&'a str, ModelError> {
-    match answer.content.as_deref().map(str::trim) {
-        Some(text) if !text.is_empty() => Ok(text),
-        _ => Err(ModelError::WrongAnswer {
-            model: answer.model.clone(),
-            wanted: wanted.into(),
-            reason: match &answer.finish_reason {
-                Some(reason) => format!("there is no text in it (it ended with `{reason}`)"),
-                None => "there is no text in it".into(),
-            },
-            start: String::new(),
-        }),
-    }
-}
-
-/// Reads the text of an answer as a `T`.
-fn parse<T: DeserializeOwned>(answer: &ChatResponse) -> Result<T, ModelError> {
-    let text = text_of(answer, type_name::<T>())?;
-    let whole = match serde_json::from_str(text) {
-        Ok(value) => return Ok(value),
-        Err(error) => error,
-    };
-    let fenced = fenced(text).map(serde_json::from_str);
-    let error = match fenced {
-        Some(Ok(value)) => return Ok(value),
-        Some(Err(error)) => error,
-        None => whole,
-    };
-    Err(ModelError::WrongAnswer {
-        model: answer.model.clone(),
-        wanted: type_name::<T>().into(),
-        reason: error.to_string(),
-        start: start_of(text),
-    })
-}
-
-/// What stands in the first code fence of `text`.
-fn fenced(text: &str) -> Option<&str> {
-    let (_, after) = text.split_once("```")?;
-    let (_language, block) = after.split_once('\n')?;
-    Some(block.split_once("```").map_or(block, |(block, _)| block))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn read(text: &str) -> Result<Vec<u8>, ModelError> {
-        parse(&ChatResponse { model: "m".into(), content: Some(text.into()), ..ChatResponse::default() })
-    }
-
-    #[test]
-    fn a_code_fence_is_tolerated() {
-        for text in
-            ["[1,2]", " [1,2]\n", "```json\n[1,2]\n```", "Sure:\n```\n[1,2]\n```\nDone.", "```json\n[1,2]"]
-        {
-            assert_eq!(read(text), Ok(vec![1, 2]), "{text:?}");
-        }
-    }
-
-    #[test]
-    fn any_other_answer_is_an_error_that_shows_its_start() {
-        for text in ["", "```", "no idea", "{\"a\":1}", "```json\nnope\n```"] {
-            let error = read(text).unwrap_err();
-            assert!(matches!(error, ModelError::WrongAnswer { .. }), "{error}");
-        }
-        assert!(read("no idea").unwrap_err().to_string().contains("no idea"));
-    }
+    cx.scoped(move |mut cx| async move { ask_in_turn(&mut cx, &request, expect, limits, &fallbacks).await })
 }

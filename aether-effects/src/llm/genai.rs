@@ -8,13 +8,17 @@ use ::genai::chat::{
 };
 use ::genai::{Client, ClientBuilder, Error};
 use futures_util::future::BoxFuture;
-use reqwest::header::RETRY_AFTER;
+use reqwest::header::{DATE, RETRY_AFTER};
 use serde_json::Value;
 
 use crate::http::client::HttpClient;
-use crate::model::chat::{ChatMessage, ChatRequest, ChatResponse, ToolCall, Usage};
-use crate::model::client::{ModelClient, ModelError};
+use crate::model::attachment::{Attachment, AttachmentContent};
+use crate::model::chat::{ChatMessage, ChatRequest, ChatResponse, ToolCall};
+use crate::model::client::ModelClient;
+use crate::model::error::ModelError;
+use crate::model::usage::Usage;
 use crate::recorded_error::start_of;
+use crate::retry_after;
 
 /// A client for the providers of `genai`: it finds the provider by the name of the model, and the provider's key in
 /// the environment.
@@ -47,7 +51,7 @@ impl GenAiClient {
     async fn ask(&self, request: ChatRequest) -> Result<ChatResponse, ModelError> {
         let model = request.model.clone().unwrap_or_else(|| self.model.clone());
         let options = options(&request);
-        let answer = self.client.exec_chat(&model, theirs(request), Some(&options)).await;
+        let answer = self.client.exec_chat(&model, theirs(request).await?, Some(&options)).await;
         answer.map(ours).map_err(|error| of_error(&error))
     }
 }
@@ -67,20 +71,39 @@ fn options(request: &ChatRequest) -> ChatOptions {
     ChatOptions { temperature, max_tokens, response_format, ..ChatOptions::default() }
 }
 
-fn theirs(request: ChatRequest) -> TheirRequest {
-    let messages = request.messages.into_iter().map(message).collect();
+async fn theirs(request: ChatRequest) -> Result<TheirRequest, ModelError> {
+    let mut messages = Vec::with_capacity(request.messages.len());
+    for said in request.messages {
+        messages.push(message(said).await?);
+    }
     let tools = request.tools.into_iter();
     let tools: Vec<_> = tools
         .map(|tool| Tool::new(tool.name).with_description(tool.description).with_schema(tool.schema))
         .collect();
     let theirs = TheirRequest::from_messages(messages);
-    if tools.is_empty() { theirs } else { theirs.with_tools(tools) }
+    Ok(if tools.is_empty() { theirs } else { theirs.with_tools(tools) })
 }
 
-fn message(message: ChatMessage) -> TheirMessage {
-    match message {
+async fn message(message: ChatMessage) -> Result<TheirMessage, ModelError> {
+    Ok(match message {
         ChatMessage::System { content } => TheirMessage::system(content),
-        ChatMessage::User { content } => TheirMessage::user(content),
+        ChatMessage::User { content, attachments } => {
+            let mut parts = Vec::new();
+            if !content.is_empty() || attachments.is_empty() {
+                parts.push(ContentPart::Text(content));
+            }
+            for Attachment { media_type, source, name } in attachments {
+                let loaded =
+                    Attachment { media_type: media_type.clone(), source, name: name.clone() }.load().await?;
+                parts.push(match loaded {
+                    AttachmentContent::Url(url) => ContentPart::from_binary_url(media_type, url, name),
+                    AttachmentContent::Base64(data) => {
+                        ContentPart::from_binary_base64(media_type, data, name)
+                    }
+                });
+            }
+            TheirMessage::user(MessageContent::from_parts(parts))
+        }
         ChatMessage::Assistant { content, tool_calls } => {
             let text = content.filter(|text| !text.is_empty()).map(ContentPart::Text);
             let calls = tool_calls.into_iter().map(|call| ContentPart::ToolCall(their_call(call)));
@@ -91,7 +114,7 @@ fn message(message: ChatMessage) -> TheirMessage {
         ChatMessage::Tool { call_id, name, content } => {
             TheirMessage::tool(ToolResponse::new(call_id, content).with_fn_name(name))
         }
-    }
+    })
 }
 
 /// Arguments that are not JSON go as text: the model wrote them and may see them again.
@@ -103,6 +126,7 @@ fn their_call(ToolCall { id, name, arguments }: ToolCall) -> TheirCall {
 fn ours(answer: TheirResponse) -> ChatResponse {
     let count = |tokens: Option<i32>| tokens.and_then(|tokens| u64::try_from(tokens).ok()).unwrap_or(0);
     let text = answer.content.texts().concat();
+    let (input, output) = (answer.usage.prompt_tokens_details, answer.usage.completion_tokens_details);
     ChatResponse {
         model: answer.provider_model_iden.model_name.to_string(),
         content: (!text.is_empty()).then_some(text),
@@ -111,7 +135,11 @@ fn ours(answer: TheirResponse) -> ChatResponse {
         usage: Usage {
             input_tokens: count(answer.usage.prompt_tokens),
             output_tokens: count(answer.usage.completion_tokens),
+            cached_tokens: count(input.and_then(|details| details.cached_tokens)),
+            reasoning_tokens: count(output.and_then(|details| details.reasoning_tokens)),
         },
+        request_id: answer.response_id,
+        cost: None,
     }
 }
 
@@ -159,13 +187,12 @@ fn of_error(error: &Error) -> ModelError {
 
 fn of_status(status: u16, error: &Error) -> ModelError {
     let message = start_of(&error.to_string());
-    let seconds = || error.headers()?.get(RETRY_AFTER)?.to_str().ok()?.parse().ok();
+    let header = |name| error.headers()?.get(name)?.to_str().ok();
+    let retry_after = header(RETRY_AFTER).and_then(|wait| retry_after::wait(wait, header(DATE)));
     match status {
         401 | 403 => ModelError::Unauthorized { status, message },
-        429 => {
-            ModelError::RateLimited { retry_after: seconds().map(std::time::Duration::from_secs), message }
-        }
-        408 | 425 | 500.. => ModelError::Overloaded { status, message },
+        429 => ModelError::RateLimited { retry_after, message },
+        408 | 425 | 500.. => ModelError::Overloaded { status, retry_after, message },
         _ => ModelError::BadRequest { status, message },
     }
 }

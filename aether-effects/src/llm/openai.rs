@@ -15,8 +15,11 @@ use crate::http::draft::Draft;
 use crate::http::error::HttpError;
 use crate::http::exchange::send;
 use crate::http::response::HttpResponse;
-use crate::model::chat::{ChatMessage, ChatRequest, ChatResponse, ToolCall, ToolSpec, Usage};
-use crate::model::client::{ModelClient, ModelError};
+use crate::model::attachment::{Attachment, AttachmentContent};
+use crate::model::chat::{ChatMessage, ChatRequest, ChatResponse, ToolCall, ToolSpec};
+use crate::model::client::ModelClient;
+use crate::model::error::ModelError;
+use crate::model::usage::Usage;
 use crate::recorded_error::start_of;
 use crate::secret::Secret;
 
@@ -106,19 +109,28 @@ impl OpenAiClient {
         if !self.key.expose().is_empty() {
             draft.header("authorization", &format!("Bearer {}", self.key.expose()), true);
         }
-        draft.json(&self.body(&model, request));
+        draft.json(&self.body(&model, request).await?);
         let response = send(&client, &draft).await.map_err(of_http)?;
         let text = self.without_key(&response.text());
         if !response.is_success() {
             return Err(of_status(&response, &text));
         }
-        read(&text, model)
+        let mut answer = read(&text, model)?;
+        // The id of the exchange, where the server gives one: that of the answer is no help to every provider.
+        if let Some(id) = response.header("x-request-id") {
+            answer.request_id = Some(id.to_owned());
+        }
+        Ok(answer)
     }
 
-    fn body(&self, model: &str, request: ChatRequest) -> Value {
+    async fn body(&self, model: &str, request: ChatRequest) -> Result<Value, ModelError> {
         let mut body = Map::new();
         body.insert("model".into(), model.into());
-        body.insert("messages".into(), request.messages.into_iter().map(message).collect());
+        let mut messages = Vec::with_capacity(request.messages.len());
+        for said in request.messages {
+            messages.push(message(said).await?);
+        }
+        body.insert("messages".into(), messages.into());
         if !request.tools.is_empty() {
             body.insert("tools".into(), request.tools.into_iter().map(tool).collect());
         }
@@ -135,7 +147,7 @@ impl OpenAiClient {
             let schema = json!({ "name": schema_name(&request.call), "schema": schema });
             body.insert("response_format".into(), json!({ "type": "json_schema", "json_schema": schema }));
         }
-        body.into()
+        Ok(body.into())
     }
 
     /// A server may repeat the key in what it says.
@@ -158,10 +170,22 @@ pub(super) fn schema_name(call: &str) -> String {
     if name.is_empty() { "answer".into() } else { name }
 }
 
-fn message(message: ChatMessage) -> Value {
-    match message {
+async fn message(message: ChatMessage) -> Result<Value, ModelError> {
+    Ok(match message {
         ChatMessage::System { content } => json!({ "role": "system", "content": content }),
-        ChatMessage::User { content } => json!({ "role": "user", "content": content }),
+        ChatMessage::User { content, attachments } if attachments.is_empty() => {
+            json!({ "role": "user", "content": content })
+        }
+        ChatMessage::User { content, attachments } => {
+            let mut parts = Vec::new();
+            if !content.is_empty() {
+                parts.push(json!({ "type": "text", "text": content }));
+            }
+            for attachment in attachments {
+                parts.push(part(attachment).await?);
+            }
+            json!({ "role": "user", "content": parts })
+        }
         ChatMessage::Assistant { content, tool_calls } if tool_calls.is_empty() => {
             json!({ "role": "assistant", "content": content.unwrap_or_default() })
         }
@@ -177,7 +201,28 @@ fn message(message: ChatMessage) -> Value {
         ChatMessage::Tool { call_id, content, .. } => {
             json!({ "role": "tool", "tool_call_id": call_id, "content": content })
         }
-    }
+    })
+}
+
+/// An attachment as a part of a message. Of what is at a URL, the protocol takes images only.
+async fn part(attachment: Attachment) -> Result<Value, ModelError> {
+    let content = attachment.load().await?;
+    let (is_image, media_type) = (attachment.is_image(), attachment.media_type);
+    let url = match content {
+        AttachmentContent::Url(url) if is_image => url,
+        AttachmentContent::Url(url) => {
+            let reason =
+                format!("a `{media_type}` cannot be given by its URL in chat completions: give a file");
+            return Err(ModelError::Attachment { path: url, reason });
+        }
+        AttachmentContent::Base64(content) => format!("data:{media_type};base64,{content}"),
+    };
+    Ok(if is_image {
+        json!({ "type": "image_url", "image_url": { "url": url } })
+    } else {
+        let name = attachment.name.unwrap_or_else(|| "file".into());
+        json!({ "type": "file", "file": { "filename": name, "file_data": url } })
+    })
 }
 
 fn tool(ToolSpec { name, description, schema }: ToolSpec) -> Value {
@@ -200,7 +245,7 @@ fn of_status(response: &HttpResponse, text: &str) -> ModelError {
     match status {
         401 | 403 => ModelError::Unauthorized { status, message },
         429 => ModelError::RateLimited { retry_after: response.retry_after(), message },
-        408 | 425 | 500.. => ModelError::Overloaded { status, message },
+        408 | 425 | 500.. => ModelError::Overloaded { status, retry_after: response.retry_after(), message },
         _ => ModelError::BadRequest { status, message },
     }
 }
@@ -217,6 +262,7 @@ fn said(text: &str) -> String {
 /// An answer as the protocol defines it; all that servers are known to leave out is optional.
 #[derive(Deserialize)]
 struct Completion {
+    id: Option<Value>,
     model: Option<String>,
     choices: Option<Vec<Choice>>,
     usage: Option<WireUsage>,
@@ -254,6 +300,20 @@ struct WireFunction {
 struct WireUsage {
     prompt_tokens: Option<u64>,
     completion_tokens: Option<u64>,
+    prompt_tokens_details: Option<Value>,
+    completion_tokens_details: Option<Value>,
+}
+
+impl WireUsage {
+    fn counted(self) -> Usage {
+        let detail = |details: Option<Value>, name| details?.get(name)?.as_u64();
+        Usage {
+            input_tokens: self.prompt_tokens.unwrap_or(0),
+            output_tokens: self.completion_tokens.unwrap_or(0),
+            cached_tokens: detail(self.prompt_tokens_details, "cached_tokens").unwrap_or(0),
+            reasoning_tokens: detail(self.completion_tokens_details, "reasoning_tokens").unwrap_or(0),
+        }
+    }
 }
 
 /// Reads an answer. `asked` is the model that was asked, where the answer names none.
@@ -264,10 +324,8 @@ fn read(text: &str, asked: String) -> Result<ChatResponse, ModelError> {
     let completion: Completion = serde_json::from_value(json).map_err(|error| wrong(error.to_string()))?;
     let choice = completion.choices.and_then(|choices| choices.into_iter().next());
     let Choice { message, finish_reason } = choice.ok_or_else(|| wrong("it has no choices".into()))?;
-    let usage = completion.usage.map_or_else(Usage::default, |usage| Usage {
-        input_tokens: usage.prompt_tokens.unwrap_or(0),
-        output_tokens: usage.completion_tokens.unwrap_or(0),
-    });
+    let usage = completion.usage.map(WireUsage::counted).unwrap_or_default();
+    let id = completion.id.as_ref().and_then(Value::as_str);
     let calls = message.tool_calls.unwrap_or_default();
     Ok(ChatResponse {
         model: completion.model.unwrap_or(asked),
@@ -275,6 +333,8 @@ fn read(text: &str, asked: String) -> Result<ChatResponse, ModelError> {
         tool_calls: calls.into_iter().enumerate().map(|(number, call)| tool_call(number, call)).collect(),
         finish_reason,
         usage,
+        request_id: id.map(str::to_owned),
+        cost: None,
     })
 }
 

@@ -3,6 +3,10 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::attachment::Attachment;
+use super::price::Cost;
+use super::usage::Usage;
+
 /// One question to a model: everything its answer depends on.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ChatRequest {
@@ -40,6 +44,9 @@ pub enum ChatMessage {
     User {
         /// The user's words.
         content: String,
+        /// Images and files that go along.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        attachments: Vec<Attachment>,
     },
     /// What the model said.
     Assistant {
@@ -69,7 +76,12 @@ impl ChatMessage {
 
     /// What the user says.
     pub fn user(content: impl Into<String>) -> Self {
-        Self::User { content: content.into() }
+        Self::user_with(content, Vec::new())
+    }
+
+    /// What the user says, with images and files.
+    pub fn user_with(content: impl Into<String>, attachments: Vec<Attachment>) -> Self {
+        Self::User { content: content.into(), attachments }
     }
 
     /// What the model said, without tool calls.
@@ -117,20 +129,19 @@ pub struct ChatResponse {
     /// Tokens that the question and the answer took.
     #[serde(default)]
     pub usage: Usage,
+    /// The provider's id of the exchange, to name it by in a report to the provider.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<String>,
+    /// What it cost by the table of prices that the program provided; `None` without a table, or where it does not have
+    /// the model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cost: Option<Cost>,
 }
 
-/// Tokens of one or several answers; 0 where the provider does not tell.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Usage {
-    /// Tokens of the question: messages, tools and schema.
-    pub input_tokens: u64,
-    /// Tokens of the answer.
-    pub output_tokens: u64,
-}
-
-impl std::ops::AddAssign for Usage {
-    fn add_assign(&mut self, other: Self) {
-        self.input_tokens = self.input_tokens.saturating_add(other.input_tokens);
-        self.output_tokens = self.output_tokens.saturating_add(other.output_tokens);
+impl ChatResponse {
+    /// Whether the answer ended because it reached the limit of its length, by the words of the providers known here.
+    pub fn is_cut_off(&self) -> bool {
+        let reason = self.finish_reason.as_deref().map(str::to_ascii_lowercase);
+        matches!(reason.as_deref(), Some("length" | "max_tokens" | "max_output_tokens"))
     }
 }

@@ -2,5 +2,10 @@
 //!
 //! Promise: imports nothing of this crate; recorded types are our own and never a provider's.
 
+pub(crate) mod attachment;
 pub(crate) mod chat;
 pub(crate) mod client;
+pub(crate) mod error;
+pub(crate) mod holds;
+pub(crate) mod price;
+pub(crate) mod usage;

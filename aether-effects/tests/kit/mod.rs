@@ -193,7 +193,7 @@ impl ModelClient for Script {
 
 /// An answer in text.
 pub(crate) fn says(text: &str) -> ChatResponse {
-    let usage = Usage { input_tokens: 10, output_tokens: 1 };
+    let usage = Usage::of(10, 1);
     ChatResponse { model: "script-1".into(), content: Some(text.into()), usage, ..ChatResponse::default() }
 }
 
@@ -210,14 +210,24 @@ pub(crate) fn calls(calls: &[(&str, &str)]) -> ChatResponse {
 
 /// Copies a run's journal up to the outcome of the step at `last`, as a crash right behind it would have left it.
 pub(crate) async fn copy_until(to: &MemoryStore, from: &MemoryStore, run: &RunId, last: &str) {
-    let record = from.run(run).await.unwrap().unwrap();
+    let is_last = |event: &Event| matches!(event, Event::StepCommitted(e) if e.command.as_str() == last);
     let frames = from.load(run, 0).await.unwrap();
-    let end = frames.iter().position(|frame| {
-        let events = frame.events().unwrap();
-        events.iter().any(|event| matches!(event, Event::StepCommitted(e) if e.command.as_str() == last))
-    });
-    let kept = &frames[..=end.unwrap()];
-    assert!(kept.len() < frames.len());
+    let end = frames.iter().position(|frame| frame.events().unwrap().iter().any(is_last));
+    copy(to, from, run, &frames[..=end.unwrap()]).await;
+}
+
+/// Copies a run's journal up to the append before the one in which the step at `first` began.
+pub(crate) async fn copy_before(to: &MemoryStore, from: &MemoryStore, run: &RunId, first: &str) {
+    let is_first = |event: &Event| matches!(event, Event::NodeStarted(e) if e.command.as_str() == first);
+    let frames = from.load(run, 0).await.unwrap();
+    let end = frames.iter().position(|frame| frame.events().unwrap().iter().any(is_first));
+    copy(to, from, run, &frames[..end.unwrap()]).await;
+}
+
+/// Copies the first frames of a run's journal.
+async fn copy(to: &MemoryStore, from: &MemoryStore, run: &RunId, kept: &[StoredFrame]) {
+    let record = from.run(run).await.unwrap().unwrap();
+    assert!(kept.len() < from.load(run, 0).await.unwrap().len());
     let frame = |stored: &StoredFrame| Frame::encode(&stored.events().unwrap()).unwrap();
     let new = NewRun {
         id: run.clone(),

@@ -24,7 +24,7 @@ use crate::placement::shared::Shared;
 use crate::row::get;
 
 /// The tables whose rows belong to a bucket. Every one of them begins with `shard`, or has an index that does.
-const PARTS: [&str; 14] = [
+const PARTS: [&str; 15] = [
     "journal",
     "runs",
     "ledger",
@@ -35,6 +35,7 @@ const PARTS: [&str; 14] = [
     "blobs",
     "snapshots",
     "progress",
+    "streams",
     "labels",
     "lost",
     "notices",

@@ -95,6 +95,7 @@ async fn a_file_of_every_earlier_version_becomes_todays_and_keeps_what_it_holds(
         assert_eq!(store.effects(&run).await.unwrap().len(), usize::from(version >= 2));
         let progress = store.progress(&run, &CommandId::new("0", "x")).await.unwrap();
         assert_eq!(progress.is_some(), version >= 3);
+        assert_eq!(store.stream(&run, "reply", 0, 9).await, Ok(Vec::new()), "version {version}");
         store.close().await.unwrap();
 
         let conn = Connection::open(&path).unwrap();

@@ -52,6 +52,7 @@ pub mod renewal;
 pub mod reservations;
 pub mod runs;
 pub mod schedules;
+pub mod streams;
 mod suite;
 pub mod waits;
 

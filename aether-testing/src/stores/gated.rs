@@ -20,6 +20,7 @@ use aether_core::store::{
     LostRun, Message, NewRun, OpenWait, Purged, QueuePosition, RunFilter, RunRecord, ScheduleRecord, Sent,
     Serving, Snapshot, Store, StoreError, Unread, WaitFilter, WorkerRecord,
 };
+use aether_core::store::{StreamItem, StreamWrite};
 use futures_util::future::{BoxFuture, pending, ready};
 use jiff::Timestamp;
 
@@ -436,6 +437,23 @@ impl<G: Gate> Store for Gated<G> {
         command: &CommandId,
     ) -> BoxFuture<'_, Result<Option<Payload>, StoreError>> {
         self.call(StoreCall::Read, || self.inner.progress(run, command))
+    }
+
+    fn write_streams(
+        &self,
+        writes: Vec<StreamWrite>,
+    ) -> BoxFuture<'_, Result<Vec<Option<Vec<StreamItem>>>, StoreError>> {
+        self.call(StoreCall::Write, || self.inner.write_streams(writes))
+    }
+
+    fn stream(
+        &self,
+        run: &RunId,
+        stream: &str,
+        after: u64,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Vec<StreamItem>, StoreError>> {
+        self.call(StoreCall::Read, || self.inner.stream(run, stream, after, limit))
     }
 
     fn save_snapshot(&self, run: &RunId, snapshot: Snapshot) -> BoxFuture<'_, Result<(), StoreError>> {

@@ -158,7 +158,7 @@ async fn helped(cx: &mut Cx, question: String) -> Result<String> {
 #[aether::test]
 async fn models_answer_by_call_by_prompt_and_in_conversation(sim: Sim<helped>) {
     let angry =
-        |message: &ChatMessage| matches!(message, ChatMessage::User { content } if content.contains('!'));
+        |message: &ChatMessage| matches!(message, ChatMessage::User { content, .. } if content.contains('!'));
     let sim = sim
         .model_when(move |request| request.messages.iter().any(angry), |_| "calm them")
         .model_for("tone", |_| "be brief")

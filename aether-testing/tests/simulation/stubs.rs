@@ -231,7 +231,7 @@ async fn asked(cx: &mut Cx) -> Result<String> {
 
 #[tokio::test]
 async fn models_answer_by_what_is_in_the_prompt() {
-    let about = |text: &'static str| move |request: &aether::llm::ChatRequest| matches!(request.messages.last(), Some(ChatMessage::User { content }) if content.contains(text));
+    let about = |text: &'static str| move |request: &aether::llm::ChatRequest| matches!(request.messages.last(), Some(ChatMessage::User { content, .. }) if content.contains(text));
     let sim =
         Sim::new::<asked>().model_when(about("trains"), |_| "They run.").model_for("write", |_| "Late.");
     assert_eq!(sim.run(()).await.assert_completed(), "Late.");

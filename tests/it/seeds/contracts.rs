@@ -312,8 +312,11 @@ fn refused(case: &str, messages: &[&str]) {
 
 #[test]
 fn s074_a_contracts_identity_and_constraints_do_not_change() {
-    let fields =
-        ["`irreversible` of struct `Contract` is private", "`timeout` of struct", "`execution` of struct"];
+    let fields = [
+        "`irreversible` of struct `aether::view::Contract` is private",
+        "`timeout` of struct `aether::view::Contract` is private",
+        "`execution` of struct `aether::view::Contract` is private",
+    ];
     refused("s074_identity_and_constraints_do_not_change", &fields);
 }
 

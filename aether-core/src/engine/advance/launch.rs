@@ -186,7 +186,7 @@ pub(crate) fn launch_run(inner: &Arc<Inner>, launch: Launch) -> Option<Arc<Run>>
                 Err(panic) => {
                     let fault = Fault::Panicked { run: run.id.clone(), message: panic_message(&*panic) };
                     // As in `conclude`: what is on its way to the store arrives first.
-                    let _flushed_or_failed = run.watermark().reached(run.next()).await;
+                    run.watermark().settled().await;
                     stop_run(&inner, &run, fault, &needs).await;
                     None
                 }
@@ -280,7 +280,7 @@ async fn conclude(
     }
     // Released only when nothing is on its way to the store any more, or the next owner would read a journal that still
     // grows.
-    let _flushed_or_failed = run.watermark().reached(run.next()).await;
+    run.watermark().settled().await;
     stop_run(inner, run, fault, recorded_by).await;
     None
 }

@@ -356,7 +356,10 @@ impl Stage {
             allows: &[],
         }));
         verifiers.know(def);
+        let store = Arc::clone(&self.store) as Arc<dyn Store>;
+        let environment = Arc::clone(&self.clock) as Arc<dyn Environment>;
         EngineShared {
+            streams: crate::stream::hub::StreamHub::new(store, environment),
             store: Arc::clone(&self.store) as Arc<dyn Store>,
             environment: Arc::clone(&self.clock) as Arc<dyn Environment>,
             worker: "worker".to_owned().into(),

@@ -58,7 +58,7 @@ impl<W: Workflow> Sim<W> {
     /// # #[workflow] async fn write(cx: &mut Cx) -> Result<String> { Ok(cx.llm("write").user("What about trains?").text().await?) }
     /// # #[tokio::main(flavor = "current_thread")] async fn main() {
     /// let about_trains =
-    ///     |message: &ChatMessage| matches!(message, ChatMessage::User { content } if content.contains("trains"));
+    ///     |message: &ChatMessage| matches!(message, ChatMessage::User { content, .. } if content.contains("trains"));
     /// let sim = Sim::new::<write>()
     ///     .model_when(move |request| request.messages.iter().any(about_trains), |_| "They are late.")
     ///     .model(|_| "I do not know.");

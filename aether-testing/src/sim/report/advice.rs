@@ -25,7 +25,7 @@ pub(crate) fn last_message(request: &ChatRequest) -> String {
     match request.messages.last() {
         Some(
             ChatMessage::System { content }
-            | ChatMessage::User { content }
+            | ChatMessage::User { content, .. }
             | ChatMessage::Tool { content, .. },
         ) => content.clone(),
         Some(ChatMessage::Assistant { content, .. }) => content.clone().unwrap_or_default(),

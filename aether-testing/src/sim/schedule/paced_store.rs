@@ -20,6 +20,7 @@ use aether_core::store::{
     ListedWait, LostRun, Message, NewRun, OpenWait, Purged, QueuePosition, RunFilter, RunRecord,
     ScheduleRecord, Sent, Serving, Snapshot, Store, StoreError, Unread, WaitFilter, WorkerRecord,
 };
+use aether_core::store::{StreamItem, StreamWrite};
 use futures_util::future::{BoxFuture, pending};
 use jiff::Timestamp;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -349,6 +350,23 @@ impl Store for PacedStore {
 
     fn blob(&self, run: &RunId, hash: &str) -> BoxFuture<'_, Result<Option<Vec<u8>>, StoreError>> {
         self.read("large value", self.inner.blob(run, hash))
+    }
+
+    fn write_streams(
+        &self,
+        writes: Vec<StreamWrite>,
+    ) -> BoxFuture<'_, Result<Vec<Option<Vec<StreamItem>>>, StoreError>> {
+        self.write("streams", move |inner| Box::pin(async move { inner.write_streams(writes).await }))
+    }
+
+    fn stream(
+        &self,
+        run: &RunId,
+        stream: &str,
+        after: u64,
+        limit: usize,
+    ) -> BoxFuture<'_, Result<Vec<StreamItem>, StoreError>> {
+        self.read("stream", self.inner.stream(run, stream, after, limit))
     }
 
     fn save_progress(

@@ -76,7 +76,7 @@ impl Reply {
 
     /// Sets what the reply costs, in tokens. Default none. Example at [`Reply`].
     pub fn costing(mut self, input_tokens: u64, output_tokens: u64) -> Self {
-        self.response.usage = Usage { input_tokens, output_tokens };
+        self.response.usage = Usage::of(input_tokens, output_tokens);
         self
     }
 

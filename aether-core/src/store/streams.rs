@@ -1,0 +1,138 @@
+//! Streams as they cross the contract of a store: what is written to them, and what is read.
+//!
+//! Promise: plain values. A stream is a view: losing it changes no outcome.
+
+use jiff::Timestamp;
+
+use crate::vocabulary::id::{CommandId, Epoch, RunId};
+use crate::vocabulary::payload::{Digest, Payload};
+
+/// One item of a stream. Numbers rise by one from item to item of a stream, from 1; an item that gives way to others
+/// takes its number along, and no number is used twice.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StreamItem {
+    /// Name of the stream.
+    pub stream: String,
+    /// Its number.
+    pub seq: u64,
+    /// The first of the numbers that it stands for. See [`StreamKind`].
+    pub since: u64,
+    /// What it is.
+    pub kind: StreamKind,
+    /// The command whose body sent it.
+    pub command: CommandId,
+    /// The logical attempt at that command.
+    pub attempt: u32,
+    /// Epoch of the worker that wrote it.
+    pub epoch: Epoch,
+    /// When it was sent, by the worker's clock.
+    pub at: Timestamp,
+    /// A JSON array of what was sent, a digest, or `null`, as its kind says.
+    pub data: Payload,
+}
+
+/// What an item of a stream is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StreamKind {
+    /// What an execution of a body sent, as a JSON array; its outcome is not known yet.
+    Chunk,
+    /// All that the execution whose outcome counts has sent, as one JSON array. It stands for the items from `since` on.
+    Folded,
+    /// What its command sent from number `since` on does not count any more.
+    Restarted,
+    /// The outcome of the command is durable; the data is its digest.
+    Committed,
+}
+
+impl StreamKind {
+    /// How it stands in columns.
+    pub fn number(self) -> i16 {
+        match self {
+            Self::Chunk => 0,
+            Self::Folded => 1,
+            Self::Restarted => 2,
+            Self::Committed => 3,
+        }
+    }
+
+    /// The kind of this number; `None` for one that a newer build has written.
+    pub fn from_number(number: i16) -> Option<Self> {
+        [Self::Chunk, Self::Folded, Self::Restarted, Self::Committed]
+            .into_iter()
+            .find(|kind| kind.number() == number)
+    }
+}
+
+/// Something to be written to the streams of one run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StreamWrite {
+    /// The run.
+    pub run: RunId,
+    /// Epoch of the worker's lease. The write is refused unless the run is open and still has it.
+    pub epoch: Epoch,
+    /// The command.
+    pub command: CommandId,
+    /// The logical attempt at it.
+    pub attempt: u32,
+    /// The time by the worker's clock.
+    pub at: Timestamp,
+    /// What is written.
+    pub change: StreamChange,
+}
+
+/// What a [`StreamWrite`] writes. *Open* items of a command are its [`StreamKind::Chunk`] and [`StreamKind::Restarted`].
+#[derive(Clone, Debug, PartialEq)]
+pub enum StreamChange {
+    /// What a body sent to the stream `stream`.
+    Chunk {
+        /// Name of the stream.
+        stream: String,
+        /// Number of this chunk in this stream and execution, from 0. With 0, the open items that the command has in the
+        /// stream are deleted, and where there were any, one of kind [`StreamKind::Restarted`] is written first: its
+        /// `since` is the least of theirs. With a greater number, nothing is written where the newest chunk of the command
+        /// has this number or a greater one: it was written before.
+        part: u32,
+        /// A JSON array.
+        items: Payload,
+    },
+    /// The command has ended. In every stream in which it has open items they are deleted. Where the stream is one of
+    /// `keeps` and there were chunks, an item of kind [`StreamKind::Folded`] takes their place: it has the number of the
+    /// last of them, their arrays joined in order, and as `since` the least of all deleted items; behind it comes one of
+    /// kind [`StreamKind::Committed`]. Else one of kind [`StreamKind::Restarted`] is written, with that `since`.
+    End {
+        /// The streams whose chunks are part of the outcome; `None` for all.
+        keeps: Option<Vec<String>>,
+        /// Digest of the outcome.
+        digest: Digest,
+    },
+}
+
+/// One JSON array of the elements of several, in order.
+pub fn joined<'a>(arrays: impl IntoIterator<Item = &'a str>) -> String {
+    let inner = arrays.into_iter().map(|array| {
+        let array = array.trim();
+        array.strip_prefix('[').and_then(|array| array.strip_suffix(']')).unwrap_or(array).trim()
+    });
+    let inner: Vec<_> = inner.filter(|array| !array.is_empty()).collect();
+    format!("[{}]", inner.join(","))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arrays_are_joined_in_order() {
+        assert_eq!(joined([r#"["a","]"]"#, "[]", "[ 1 ]", "[[2]]"]), r#"["a","]",1,[2]]"#);
+        assert_eq!(joined([]), "[]");
+    }
+
+    #[test]
+    fn kinds_are_read_back_from_their_numbers() {
+        for number in 0..4 {
+            assert_eq!(StreamKind::from_number(number).map(StreamKind::number), Some(number));
+        }
+        assert_eq!(StreamKind::from_number(4), None);
+    }
+}

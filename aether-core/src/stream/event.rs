@@ -1,0 +1,133 @@
+//! What a reader of a stream gets, and the text that it makes.
+//!
+//! Promise: plain values; [`StreamText`] never holds a character of an execution that was started over.
+
+use crate::store::error::StoreError;
+use crate::vocabulary::contract::Status;
+use crate::vocabulary::id::{CommandId, RunId};
+use crate::vocabulary::payload::PayloadError;
+
+/// What a reader of a stream gets. The engine writes all of these but the items of chunks.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum StreamEvent<T> {
+    /// Items that a body sent, in order.
+    Chunk {
+        /// Number of the chunk. A reader that continues behind it reads from `seq + 1`.
+        seq: u64,
+        /// The first of the numbers that it stands for: less than `seq` where chunks were joined.
+        first: u64,
+        /// The command whose body sent them.
+        command: CommandId,
+        /// The items.
+        items: Vec<T>,
+    },
+    /// The command started over, or failed: what it sent from number `from` on does not count any more.
+    Restarted {
+        /// Number of this event.
+        seq: u64,
+        /// The command.
+        command: CommandId,
+        /// The first number that does not count.
+        from: u64,
+    },
+    /// The outcome of the command is durable, and what it has sent stays.
+    Committed {
+        /// Number of this event.
+        seq: u64,
+        /// The command.
+        command: CommandId,
+        /// Digest of the outcome: the text of a [`Digest`](crate::payload::Digest).
+        digest: String,
+    },
+    /// The run has ended: nothing follows.
+    Closed {
+        /// The status that it ended with.
+        status: Status,
+    },
+}
+
+/// Why a stream cannot be read.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum StreamError {
+    /// The store failed. Reading can be tried again.
+    #[error("the stream cannot be read: {0}")]
+    Store(#[from] StoreError),
+    /// What was sent is not of the reader's type.
+    #[error("item {seq} of stream `{stream}` of run `{run}` is not of the type that is read: {error}")]
+    Unreadable {
+        /// The run.
+        run: RunId,
+        /// The stream.
+        stream: String,
+        /// Number of the item.
+        seq: u64,
+        /// Why it does not decode.
+        error: PayloadError,
+    },
+}
+
+/// The text of a stream of texts, from its events: what counts, each character once.
+///
+/// ```
+/// use aether_core::id::CommandId;
+/// use aether_core::stream::{StreamEvent, StreamText};
+/// let command = CommandId::new("0", "answer");
+/// let chunk = |seq, text: &str| StreamEvent::Chunk {
+///     seq, first: seq, command: command.clone(), items: vec![text.to_owned()],
+/// };
+/// let mut text = StreamText::default();
+/// text.apply(&chunk(1, "Hel"));
+/// text.apply::<String>(&StreamEvent::Restarted { seq: 2, command: command.clone(), from: 1 });
+/// text.apply(&chunk(3, "Hello"));
+/// assert_eq!(text.to_string(), "Hello");
+/// ```
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct StreamText {
+    pieces: Vec<Piece>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct Piece {
+    first: u64,
+    command: CommandId,
+    open: bool,
+    text: String,
+}
+
+impl StreamText {
+    /// Takes in an event. The events of one reader are taken in order; those of a reader that continues where another one
+    /// was cut off may follow.
+    pub fn apply<T: AsRef<str>>(&mut self, event: &StreamEvent<T>) {
+        match event {
+            StreamEvent::Chunk { first, command, items, .. } => {
+                let open = self.pieces.iter_mut().rev().find(|piece| piece.open && piece.command == *command);
+                let piece = match open {
+                    Some(piece) => piece,
+                    None => {
+                        let (first, command) = (*first, command.clone());
+                        self.pieces.push(Piece { first, command, open: true, text: String::new() });
+                        let Some(piece) = self.pieces.last_mut() else { return };
+                        piece
+                    }
+                };
+                items.iter().for_each(|item| piece.text.push_str(item.as_ref()));
+            }
+            StreamEvent::Restarted { command, from, .. } => {
+                self.pieces.retain(|piece| piece.command != *command || piece.first < *from);
+            }
+            StreamEvent::Committed { command, .. } => {
+                let own = self.pieces.iter_mut().filter(|piece| piece.command == *command);
+                own.for_each(|piece| piece.open = false);
+            }
+            StreamEvent::Closed { .. } => {}
+        }
+    }
+}
+
+impl std::fmt::Display for StreamText {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.pieces.iter().try_for_each(|piece| f.write_str(&piece.text))
+    }
+}

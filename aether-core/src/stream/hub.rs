@@ -1,0 +1,297 @@
+//! The writer of an engine's streams: what all bodies send, written together, and handed to readers in the process.
+//!
+//! Promise: one write of the store at a time, at least [`PAUSE`] after the one before unless the end of a body waits for
+//! it; what is buffered of one stream of one execution has a bound; a reader hears of nothing that was not accepted.
+
+use std::pin::pin;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use futures_util::future::{Either, select};
+use tokio::sync::broadcast;
+
+use crate::sched::{HashMap, Mutex, Notify, OnceLock, Runtime};
+use crate::store::api::Store;
+use crate::store::error::StoreError;
+use crate::store::streams::{StreamChange, StreamItem, StreamWrite};
+use crate::stream::execution::Execution;
+use crate::vocabulary::environment::Environment;
+use crate::vocabulary::id::RunId;
+use crate::vocabulary::payload::Payload;
+
+/// Shortest time between two writes that nobody waits for.
+const PAUSE: Duration = Duration::from_millis(50);
+/// So many bytes of one stream are written without a pause.
+const SOON: usize = 4096;
+/// More bytes than this of one stream of one execution are not buffered: the store takes nothing.
+const BOUND: usize = 1 << 20;
+/// For how long a write is tried; half a second lies between two tries.
+const PATIENCE: Duration = Duration::from_secs(30);
+const REST: Duration = Duration::from_millis(500);
+
+type Listeners = HashMap<(RunId, String), broadcast::Sender<Arc<[StreamItem]>>>;
+
+/// The writer of an engine's streams.
+#[derive(Debug)]
+pub(crate) struct StreamHub {
+    store: Arc<dyn Store>,
+    environment: Arc<dyn Environment>,
+    me: Weak<Self>,
+    state: Mutex<State>,
+    /// Where it writes: bodies may send from threads of their own.
+    runtime: OnceLock<Runtime>,
+    /// Something was written or given up.
+    written: Notify,
+    /// The pause is to end.
+    hurry: Notify,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    pending: Vec<Pending>,
+    /// How many things were ever queued, and how many of them were written or given up.
+    queued: u64,
+    done: u64,
+    is_writing: bool,
+    listeners: Listeners,
+}
+
+#[derive(Debug)]
+enum Pending {
+    /// What an execution sent to a stream: JSON values with commas between them.
+    Items { execution: Arc<Execution>, stream: Arc<str>, items: String },
+    /// The end of a command.
+    End(StreamWrite),
+}
+
+/// One write, and the execution whose chunk it is.
+type Writing = (StreamWrite, Option<Arc<Execution>>);
+
+impl StreamHub {
+    pub(crate) fn new(store: Arc<dyn Store>, environment: Arc<dyn Environment>) -> Arc<Self> {
+        Arc::new_cyclic(|me| Self {
+            store,
+            environment,
+            me: Weak::clone(me),
+            state: Mutex::default(),
+            runtime: OnceLock::new(),
+            written: Notify::new(),
+            hurry: Notify::new(),
+        })
+    }
+
+    pub(crate) fn store(&self) -> &dyn Store {
+        &*self.store
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Buffers one item, in JSON. It is dropped where the buffer is full, and with it all that the execution sends.
+    pub(crate) fn send(&self, execution: &Arc<Execution>, stream: &Arc<str>, item: &str) {
+        if execution.lost.load(Ordering::Acquire) {
+            return;
+        }
+        let mut state = self.lock();
+        let mut open = state.pending.iter_mut().rev().filter_map(|pending| match pending {
+            Pending::Items { execution: of, stream: to, items } => {
+                (Arc::ptr_eq(of, execution) && to == stream).then_some(items)
+            }
+            Pending::End(_) => None,
+        });
+        let held = match open.next() {
+            Some(items) if items.len().saturating_add(item.len()) > BOUND && items.len() > SOON => {
+                lose(execution, stream, "the store takes none");
+                return;
+            }
+            Some(items) => {
+                items.push(',');
+                items.push_str(item);
+                items.len()
+            }
+            None => {
+                let (execution, stream) = (Arc::clone(execution), Arc::clone(stream));
+                drop(open);
+                state.pending.push(Pending::Items { execution, stream, items: item.to_owned() });
+                item.len()
+            }
+        };
+        self.queued(state);
+        if held >= SOON {
+            self.hurry.notify_one();
+        }
+    }
+
+    /// Writes that a command has ended, behind everything that was sent before.
+    pub(crate) fn end(&self, write: StreamWrite) {
+        let mut state = self.lock();
+        state.pending.push(Pending::End(write));
+        self.queued(state);
+    }
+
+    fn queued(&self, mut state: MutexGuard<'_, State>) {
+        state.queued += 1;
+        if !std::mem::replace(&mut state.is_writing, true)
+            && let Some(hub) = self.me.upgrade()
+        {
+            match self.runtime.get() {
+                Some(runtime) => {
+                    drop(state);
+                    drop(runtime.spawn(async move { hub.write_all().await }));
+                }
+                // Without a runtime nothing can be written beside the run.
+                None => {
+                    state.pending.clear();
+                    (state.done, state.is_writing) = (state.queued, false);
+                }
+            }
+        }
+    }
+
+    /// An execution begins, in a task.
+    pub(crate) fn begin(&self) {
+        if self.runtime.get().is_none()
+            && let Ok(runtime) = Runtime::try_current()
+        {
+            let _first = self.runtime.set(runtime);
+        }
+    }
+
+    /// Waits until what was sent so far is written or given up.
+    pub(crate) async fn flushed(&self) {
+        let queued = self.lock().queued;
+        loop {
+            // Before the look, so that a write in between is not missed.
+            let written = self.written.notified();
+            if self.lock().done >= queued {
+                return;
+            }
+            self.hurry.notify_one();
+            written.await;
+        }
+    }
+
+    /// What is written to this stream of this run by this engine from now on.
+    pub(crate) fn listen(&self, run: &RunId, stream: &str) -> broadcast::Receiver<Arc<[StreamItem]>> {
+        let mut state = self.lock();
+        let listeners = state.listeners.entry((run.clone(), stream.to_owned()));
+        listeners.or_insert_with(|| broadcast::channel(64).0).subscribe()
+    }
+
+    /// Writes until nothing is left.
+    async fn write_all(&self) {
+        while let Some((writes, upto)) = self.take() {
+            self.write(writes).await;
+            self.lock().done = upto;
+            self.written.notify_waiters();
+            let hurry = pin!(self.hurry.notified());
+            select(self.environment.sleep(PAUSE), hurry).await;
+        }
+    }
+
+    /// Everything that is pending; `None` where nothing is, and this was the last look.
+    fn take(&self) -> Option<(Vec<Writing>, u64)> {
+        let mut state = self.lock();
+        state.listeners.retain(|_, listener| listener.receiver_count() > 0);
+        if state.pending.is_empty() {
+            state.is_writing = false;
+            return None;
+        }
+        let (pending, upto) = (std::mem::take(&mut state.pending), state.queued);
+        drop(state);
+        let at = self.environment.now();
+        Some((pending.into_iter().filter_map(|pending| written(pending, at)).collect(), upto))
+    }
+
+    /// Writes once, however often that must be tried, for as long as [`PATIENCE`].
+    async fn write(&self, writes: Vec<Writing>) {
+        let limit = self.environment.sleep(PATIENCE);
+        let lost = match select(pin!(self.try_to_write(&writes)), limit).await {
+            Either::Left((lost, _)) => lost,
+            Either::Right(_) => {
+                writes.iter().map(|write| (write, "the store took none in time".to_owned())).collect()
+            }
+        };
+        for ((write, execution), reason) in lost {
+            if let (Some(execution), StreamChange::Chunk { stream, .. }) = (execution, &write.change) {
+                lose(execution, stream, &reason);
+            }
+        }
+    }
+
+    /// Returns what the store refuses for good, and why.
+    async fn try_to_write<'w>(&self, writes: &'w [Writing]) -> Vec<(&'w Writing, String)> {
+        let Err(error) = self.insist(writes).await else { return Vec::new() };
+        if let [write] = writes {
+            return vec![(write, error.to_string())];
+        }
+        // One of them is at fault: it takes no other along. What was written before is not written twice.
+        let mut lost = Vec::new();
+        for write in writes {
+            if let Err(error) = self.insist(std::slice::from_ref(write)).await {
+                lost.push((write, error.to_string()));
+            }
+        }
+        lost
+    }
+
+    /// Writes until the store takes it, or refuses it for good.
+    async fn insist(&self, writes: &[Writing]) -> Result<(), StoreError> {
+        loop {
+            let all = writes.iter().map(|(write, _)| write.clone()).collect();
+            match self.store.write_streams(all).await {
+                Ok(answers) => {
+                    self.publish(writes, answers);
+                    return Ok(());
+                }
+                Err(error) if !error.is_retryable() => return Err(error),
+                Err(_) => self.environment.sleep(REST).await,
+            }
+        }
+    }
+
+    /// Hands what was accepted to readers, and stops executions whose writes were refused.
+    fn publish(&self, writes: &[Writing], answers: Vec<Option<Vec<StreamItem>>>) {
+        let state = self.lock();
+        for ((write, execution), answer) in writes.iter().zip(answers) {
+            let Some(items) = answer else {
+                execution.iter().for_each(|execution| execution.over.store(true, Ordering::Release));
+                continue;
+            };
+            for item in items {
+                if let Some(listener) = state.listeners.get(&(write.run.clone(), item.stream.clone())) {
+                    let _nobody_listens = listener.send(Arc::from([item]));
+                }
+            }
+        }
+    }
+}
+
+/// What is sent from here on, and what was sent, does not count: an item is missing.
+fn lose(execution: &Execution, stream: &str, reason: &str) {
+    if !execution.lost.swap(true, Ordering::AcqRel) {
+        let (run, command) = (&execution.run, &execution.command);
+        tracing::warn!(target: "aether::step", %run, %command, stream, reason, "a stream was not kept; the run goes on");
+    }
+}
+
+/// What is written of it; `None` for what nobody needs any more.
+fn written(pending: Pending, at: jiff::Timestamp) -> Option<Writing> {
+    let (execution, stream, items) = match pending {
+        Pending::End(write) => return Some((write, None)),
+        Pending::Items { execution, stream, items } => (execution, stream, items),
+    };
+    let items = Payload::from_text(format!("[{items}]")).ok()?;
+    let part = execution.next_part(&stream);
+    let write = StreamWrite {
+        run: execution.run.clone(),
+        epoch: execution.epoch,
+        command: execution.command.clone(),
+        attempt: execution.attempt,
+        at,
+        change: StreamChange::Chunk { stream: stream.to_string(), part, items },
+    };
+    Some((write, Some(execution)))
+}

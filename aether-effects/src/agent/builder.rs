@@ -1,0 +1,309 @@
+//! Building an agent.
+
+use std::time::Duration;
+
+use aether_core::definition::def::Retry;
+use aether_core::failure::{Failure, StepError};
+use aether_core::step::{Recordable, Tool};
+use aether_core::workflow::BoxEffect;
+use aether_core::workflow::Cx;
+use schemars::{JsonSchema, schema_for};
+
+use super::report::{AgentAnswer, AgentReport, Progress};
+use super::running::{Running, SoFar, StopRule, refusal};
+use super::tools::{IntoTools, Parallel};
+use crate::llm::call::{CallLimits, parse};
+use crate::model::chat::{ChatMessage, ChatRequest, ToolSpec};
+
+/// Default number of answers an agent may ask for.
+const MAX_TURNS: u32 = 16;
+
+/// `cx.agent(..)` in workflows.
+pub trait CxAgent {
+    /// Begins an agent. `name` names its model calls in the journal and chooses their client.
+    ///
+    /// ```
+    /// # use aether_core::failure::Result;
+    /// # use aether_core::workflow::Cx;
+    /// # use aether_effects::agent::CxAgent;
+    /// # async fn workflow(cx: &mut Cx) -> Result<()> {
+    /// let report = cx.agent("support").run("How do I reset my key?").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    fn agent(&mut self, name: impl Into<String>) -> Agent<'_>;
+}
+
+impl CxAgent for Cx {
+    fn agent(&mut self, name: impl Into<String>) -> Agent<'_> {
+        let request = ChatRequest { call: name.into(), ..ChatRequest::default() };
+        Agent {
+            cx: self,
+            request,
+            tools: Vec::new(),
+            max_turns: MAX_TURNS,
+            limits: CallLimits::default(),
+            parallel: Parallel::Nothing,
+            stop: None,
+        }
+    }
+}
+
+/// An agent under construction.
+///
+/// ```
+/// # use aether_core::failure::Result;
+/// # use aether_core::workflow::Cx;
+/// # use aether_effects::agent::CxAgent;
+/// # use aether_core::step::Tool;
+/// # async fn workflow(cx: &mut Cx, search: Tool, send: Tool) -> Result<()> {
+/// let report = cx
+///     .agent("support")
+///     .system("You answer questions about accounts.")
+///     .tools((search, send)) // `search::tool()` and `send::tool()` of the program's steps
+///     .max_turns(8)
+///     .run("How do I reset my key?")
+///     .await?;
+/// assert!(report.turns <= 8);
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "an agent does nothing until `.run(prompt).await`"]
+#[derive(Debug)]
+pub struct Agent<'c> {
+    cx: &'c mut Cx,
+    request: ChatRequest,
+    tools: Vec<Tool>,
+    max_turns: u32,
+    limits: CallLimits,
+    parallel: Parallel,
+    stop: Option<StopRule>,
+}
+
+impl<'c> Agent<'c> {
+    /// Asks this model instead of the client's own.
+    ///
+    /// ```
+    /// # use aether_core::failure::Result;
+    /// # use aether_core::workflow::Cx;
+    /// # use aether_effects::agent::CxAgent;
+    /// # async fn workflow(cx: &mut Cx) -> Result<()> {
+    /// cx.agent("support").model("gpt-4o").run("Hello").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn model(mut self, model: impl Into<String>) -> Self {
+        self.request.model = Some(model.into());
+        self
+    }
+
+    /// Says what the agent is to do and to be.
+    ///
+    /// ```
+    /// # use aether_core::failure::Result;
+    /// # use aether_core::workflow::Cx;
+    /// # use aether_effects::agent::CxAgent;
+    /// # async fn workflow(cx: &mut Cx) -> Result<()> {
+    /// cx.agent("support").system("You answer in one sentence.").run("Hello").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn system(mut self, content: impl Into<String>) -> Self {
+        self.request.messages.push(ChatMessage::system(content));
+        self
+    }
+
+    /// How freely the model chooses its words: 0 for the likeliest, the provider's default if it is not set.
+    ///
+    /// ```
+    /// # use aether_core::failure::Result;
+    /// # use aether_core::workflow::Cx;
+    /// # use aether_effects::agent::CxAgent;
+    /// # async fn workflow(cx: &mut Cx) -> Result<()> {
+    /// cx.agent("support").temperature(0.2).run("Hello").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn temperature(mut self, temperature: f64) -> Self {
+        self.request.temperature = Some(temperature);
+        self
+    }
+
+    /// Gives the agent tools, besides those it has.
+    ///
+    /// ```
+    /// # use aether_core::failure::Result;
+    /// # use aether_core::workflow::Cx;
+    /// # use aether_effects::agent::CxAgent;
+    /// # use aether_core::step::Tool;
+    /// # async fn workflow(cx: &mut Cx, search: Tool, send: Tool) -> Result<()> {
+    /// cx.agent("support").tools((search, send)).run("Tell Ada that her order left.").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn tools(mut self, tools: impl IntoTools) -> Self {
+        self.tools.extend(tools.into_tools());
+        self
+    }
+
+    /// How many answers may be asked for. Default 16.
+    ///
+    /// ```
+    /// # use aether_core::failure::Result;
+    /// # use aether_core::workflow::Cx;
+    /// # use aether_effects::agent::CxAgent;
+    /// # async fn workflow(cx: &mut Cx) -> Result<()> {
+    /// cx.agent("support").max_turns(4).run("Hello").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn max_turns(mut self, turns: u32) -> Self {
+        self.max_turns = turns;
+        self
+    }
+
+    /// Time for one attempt of one answer. Without it, the client's own timeout holds.
+    ///
+    /// ```
+    /// # use aether_core::failure::Result;
+    /// # use aether_core::workflow::Cx;
+    /// # use aether_effects::agent::CxAgent;
+    /// # async fn workflow(cx: &mut Cx) -> Result<()> {
+    /// cx.agent("support").timeout(std::time::Duration::from_secs(20)).run("Hello").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.limits.timeout = Some(timeout);
+        self
+    }
+
+    /// When another attempt is made at an answer of the model. Without it, the engine's policy for model calls holds: an hour
+    /// of attempts by default. Tools are retried as their steps declare.
+    ///
+    /// ```
+    /// # use aether_core::definition::def::Retry;
+    /// # use aether_core::failure::Result;
+    /// # use aether_core::workflow::Cx;
+    /// # use aether_effects::agent::CxAgent;
+    /// # async fn workflow(cx: &mut Cx) -> Result<()> {
+    /// cx.agent("support").retry(Retry::within(std::time::Duration::from_secs(600))).run("Hello").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn retry(mut self, retry: Retry) -> Self {
+        self.limits.retry = Some(retry);
+        self
+    }
+
+    /// Makes tool calls of one answer at the same time, at most 16 of them; by default they are made one after the other.
+    /// Each of several has a branch of its own in the journal, so this is a change of code for runs that are in such an
+    /// answer.
+    ///
+    /// An error that stops the agent does so when the calls beside it have ended.
+    ///
+    /// ```
+    /// # use aether_core::failure::Result;
+    /// # use aether_core::workflow::Cx;
+    /// # use aether_effects::agent::{CxAgent, Parallel};
+    /// # use aether_core::step::Tool;
+    /// # async fn workflow(cx: &mut Cx, search: Tool, send: Tool) -> Result<()> {
+    /// cx.agent("support").tools((search, send)).parallel(Parallel::Reads).run("Compare the two orders.").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn parallel(mut self, parallel: Parallel) -> Self {
+        self.parallel = parallel;
+        self
+    }
+
+    /// Stops the agent when `rule` says so: it is asked after the tool calls of each answer, and its report then has
+    /// `stopped`. The rule runs as workflow code does, so it must follow from what it is given.
+    ///
+    /// ```
+    /// # use aether_core::failure::Result;
+    /// # use aether_core::workflow::Cx;
+    /// # use aether_effects::agent::CxAgent;
+    /// # use aether_core::step::Tool;
+    /// # async fn workflow(cx: &mut Cx, search: Tool) -> Result<()> {
+    /// let enough = |so_far: &aether_effects::agent::Progress<'_>| so_far.usage.total() > 50_000;
+    /// let report = cx.agent("support").tools(search).stop_when(enough).run("Read everything.").await?;
+    /// if report.stopped {
+    ///     // `report.transcript` is what it had found until then.
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn stop_when(mut self, rule: impl Fn(&Progress<'_>) -> bool + Send + Sync + 'static) -> Self {
+        self.stop = Some(StopRule(Box::new(rule)));
+        self
+    }
+
+    /// Runs the agent until the model answers without asking for a tool.
+    ///
+    /// The error is that of a model call that failed for good, a tool call in doubt, or that the turns are used up.
+    ///
+    /// ```
+    /// # use aether_core::failure::Result;
+    /// # use aether_core::workflow::Cx;
+    /// # use aether_effects::agent::CxAgent;
+    /// # async fn workflow(cx: &mut Cx) -> Result<()> {
+    /// let report = cx.agent("support").run("How do I reset my key?").await?;
+    /// let answer: String = report.answer;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn run(self, prompt: impl Into<String>) -> BoxEffect<'c, Result<AgentReport, StepError<Failure>>> {
+        let (cx, running) = self.begin(prompt);
+        cx.scoped(move |mut cx| async move { Ok(running.run(&mut cx, |_| Ok(())).await?.1) })
+    }
+
+    /// As [`Agent::run`], with a final answer after the schema of `T`. An answer that is no `T` is shown to the model
+    /// together with what is wrong with it, which uses up a turn.
+    ///
+    /// The error is also permanent where the agent was stopped before there was such an answer.
+    ///
+    /// ```
+    /// # use aether_core::failure::Result;
+    /// # use aether_core::workflow::Cx;
+    /// # use aether_effects::agent::CxAgent;
+    /// # async fn workflow(cx: &mut Cx) -> Result<()> {
+    /// #[derive(serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+    /// struct Verdict { refund: bool }
+    ///
+    /// let Verdict { refund } = cx.agent("support").run_json("Is order 7 to be refunded?").await?.value;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn run_json<T: Recordable + JsonSchema>(
+        self,
+        prompt: impl Into<String>,
+    ) -> BoxEffect<'c, Result<AgentAnswer<T>, StepError<Failure>>> {
+        let (cx, mut running) = self.begin(prompt);
+        running.request.response_schema = Some(schema_for!(T).to_value());
+        cx.scoped(move |mut cx| async move {
+            match running.run(&mut cx, parse::<T>).await? {
+                (Some(value), report) => Ok(AgentAnswer { value, report }),
+                (None, report) => Err(refusal(format_args!(
+                    "the agent was stopped after {} turns, before it gave an answer (`stop_when`)",
+                    report.turns
+                ))),
+            }
+        })
+    }
+
+    fn begin(self, prompt: impl Into<String>) -> (&'c mut Cx, Running) {
+        let Self { cx, mut request, tools, max_turns, limits, parallel, stop } = self;
+        request.messages.push(ChatMessage::user(prompt));
+        request.tools = tools.iter().map(spec).collect();
+        (cx, Running { request, tools, max_turns, limits, parallel, stop, so_far: SoFar::default() })
+    }
+}
+
+fn spec(tool: &Tool) -> ToolSpec {
+    ToolSpec {
+        name: tool.name().into(),
+        description: tool.def.doc.trim().into(),
+        schema: tool.schema.clone(),
+    }
+}

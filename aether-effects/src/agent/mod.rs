@@ -1,0 +1,14 @@
+//! `cx.agent(..)`: a model in a loop with tools, every one of whose calls is a recorded command.
+//!
+//! Promise: killed anywhere, an agent resumes with the call it had not finished and repeats none. What a model gets
+//! wrong (an unknown tool, bad arguments) and what a tool fails with is told to the model. A call whose outcome is
+//! unknown is not: the agent stops with it, because a model would make the call again.
+
+pub(crate) mod builder;
+pub(crate) mod report;
+pub(crate) mod running;
+pub(crate) mod tools;
+
+pub use builder::{Agent, CxAgent};
+pub use report::{AgentAnswer, AgentReport, Progress};
+pub use tools::{IntoTools, Parallel};

@@ -1,0 +1,359 @@
+//! Connections to servers: made by the first call, shared by all runs, and made anew after one broke.
+//!
+//! Promise: nothing in here sends a call a second time. Every request over HTTP has a connection of its own, no redirect
+//! is followed, and a session that the server forgot is an error of the call.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use aether_effects::http::HttpClient;
+use aether_effects::recorded_error::chain;
+use reqwest::header::{HeaderName, HeaderValue};
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, ClientCapabilities, ClientConfig, ErrorCode, Implementation,
+    PaginatedRequestParams, ProtocolVersion,
+};
+use rmcp::service::{ClientLifecycleMode, RunningService, serve_client_with_lifecycle};
+use rmcp::transport::async_rw::AsyncRwTransport;
+use rmcp::transport::common::client_side_sse::NeverRetry;
+use rmcp::transport::streamable_http_client::{
+    StreamableHttpClientTransport, StreamableHttpClientTransportConfig, StreamableHttpError,
+};
+use rmcp::{RoleClient, ServiceError};
+use tokio::sync::Mutex;
+use tokio::time::timeout;
+
+use crate::error::{Asked, McpError};
+use crate::list::ToolList;
+use crate::process::Process;
+use crate::result::ToolResult;
+use crate::server::{Endpoint, Place, Server};
+
+/// Longest time to make a connection to an HTTP server; a call that ends here was not sent.
+const TCP_TIMEOUT: Duration = Duration::from_secs(10);
+/// Pages of one list of tools that are read.
+const MAX_PAGES: usize = 100;
+
+/// The MCP servers of a program, by name. Give the engine one with `.provide(..)`; cheap to clone.
+///
+/// ```
+/// use aether_mcp::{Mcp, Server};
+/// let mcp = Mcp::new()
+///     .server("files", Server::stdio("mcp-server-filesystem").arg("/srv/data"))
+///     .server("tracker", Server::http("https://tracker.example.com/mcp").bearer("the token"));
+/// ```
+#[derive(Clone, Default)]
+pub struct Mcp {
+    servers: BTreeMap<String, Arc<Known>>,
+}
+
+/// A server and the connection to it.
+struct Known {
+    name: String,
+    server: Server,
+    open: Mutex<Option<Arc<Connection>>>,
+}
+
+struct Connection {
+    service: RunningService<RoleClient, ClientConfig>,
+    process: Option<Process>,
+}
+
+impl Mcp {
+    /// No servers yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a server. Workflows call it by `name`; a second one of the same name replaces the first.
+    pub fn server(mut self, name: impl Into<String>, server: Server) -> Self {
+        let name = name.into();
+        let known = Known { name: name.clone(), server, open: Mutex::new(None) };
+        self.servers.insert(name, Arc::new(known));
+        self
+    }
+
+    /// Closes every connection and ends every child process, and waits for these, for some seconds at most. A call in
+    /// flight keeps its connection. The next call connects again.
+    pub async fn close(&self) {
+        for known in self.servers.values() {
+            let open = known.open.lock().await.take();
+            if let Some(connection) = open.and_then(Arc::into_inner) {
+                connection.close().await;
+            }
+        }
+    }
+
+    fn known(&self, asked: &Asked) -> Result<&Known, McpError> {
+        self.servers.get(&asked.server).map(|known| &**known).ok_or_else(|| {
+            let known: Vec<_> = self.servers.keys().map(String::as_str).collect();
+            let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+            McpError::UnknownServer { asked: asked.clone(), known }
+        })
+    }
+
+    /// Makes one call.
+    pub(crate) async fn call(
+        &self,
+        asked: &Asked,
+        params: CallToolRequestParams,
+        limit: Duration,
+    ) -> Result<ToolResult, McpError> {
+        let known = self.known(asked)?;
+        let connection = known.connected(asked).await?;
+        let answer = match timeout(limit, connection.service.call_tool_once(params)).await {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(error)) => return Err(known.failed(&connection, asked, error).await),
+            Err(_) => {
+                known.forget(&connection).await;
+                return Err(McpError::Timeout { asked: asked.clone(), timeout: limit });
+            }
+        };
+        let unexpected = |reason: String| McpError::Unexpected { asked: asked.clone(), reason };
+        match answer {
+            CallToolResponse::Complete(result) => {
+                ToolResult::of(result).map_err(|error| unexpected(error.to_string()))
+            }
+            CallToolResponse::InputRequired(_) => {
+                Err(unexpected("the tool asks for input, which this client does not offer".into()))
+            }
+            CallToolResponse::Task(_) => {
+                Err(unexpected("the tool began a task, which this client does not offer".into()))
+            }
+            _ => Err(unexpected("it is of a kind that this client does not know".into())),
+        }
+    }
+
+    /// Asks for all tools.
+    pub(crate) async fn list(&self, asked: &Asked, limit: Duration) -> Result<ToolList, McpError> {
+        let known = self.known(asked)?;
+        let connection = known.connected(asked).await?;
+        match timeout(limit, connection.pages()).await {
+            Ok(Ok(Some(tools))) => Ok(tools),
+            Ok(Ok(None)) => {
+                let reason = format!("it has more than {MAX_PAGES} pages");
+                Err(McpError::Unexpected { asked: asked.clone(), reason })
+            }
+            Ok(Err(error)) => Err(known.failed(&connection, asked, error).await),
+            Err(_) => {
+                known.forget(&connection).await;
+                Err(McpError::Timeout { asked: asked.clone(), timeout: limit })
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Mcp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.servers.iter().map(|(name, known)| (name, &known.server))).finish()
+    }
+}
+
+impl Known {
+    /// The open connection, or a new one.
+    async fn connected(&self, asked: &Asked) -> Result<Arc<Connection>, McpError> {
+        let mut open = self.open.lock().await;
+        if let Some(connection) = open.as_ref().filter(|connection| connection.is_open()) {
+            return Ok(Arc::clone(connection));
+        }
+        *open = None;
+        let limit = self.server.connect_timeout;
+        let connection = match timeout(limit, connect(&self.name, &self.server)).await {
+            Ok(connection) => connection.map_err(|error| error.about(asked))?,
+            Err(_) => return Err(Refusal::NoAgreement(format!("no agreement within {limit:?}")).about(asked)),
+        };
+        Ok(Arc::clone(open.insert(Arc::new(connection))))
+    }
+
+    /// Lets the next call connect anew. Calls in flight keep the connection.
+    async fn forget(&self, connection: &Arc<Connection>) {
+        let mut open = self.open.lock().await;
+        if open.as_ref().is_some_and(|open| Arc::ptr_eq(open, connection)) {
+            *open = None;
+        }
+    }
+
+    /// What an error of a call means.
+    async fn failed(&self, connection: &Arc<Connection>, asked: &Asked, error: ServiceError) -> McpError {
+        if !matches!(error, ServiceError::McpError(_)) {
+            self.forget(connection).await;
+        }
+        meaning(asked.clone(), &error)
+    }
+}
+
+impl Connection {
+    fn is_open(&self) -> bool {
+        !self.service.is_closed() && !self.service.peer().is_transport_closed()
+    }
+
+    /// Every page of the list of tools; `None` where there are too many.
+    async fn pages(&self) -> Result<Option<ToolList>, ServiceError> {
+        let (mut tools, mut cursor) = (Vec::new(), None);
+        for _ in 0..MAX_PAGES {
+            let page = PaginatedRequestParams::default().with_cursor(cursor);
+            let page = self.service.list_tools(Some(page)).await?;
+            tools.extend(page.tools);
+            cursor = page.next_cursor;
+            if cursor.is_none() {
+                return Ok(Some(ToolList::of(tools)));
+            }
+        }
+        Ok(None)
+    }
+
+    async fn close(mut self) {
+        let _ended = self.service.close().await;
+        if let Some(process) = self.process {
+            process.stop().await;
+        }
+    }
+}
+
+/// Why there is no connection.
+enum Refusal {
+    /// The settings cannot be used.
+    Invalid(String),
+    /// The server is not there, or does not agree.
+    NoAgreement(String),
+}
+
+impl Refusal {
+    fn about(self, asked: &Asked) -> McpError {
+        let asked = asked.clone();
+        match self {
+            Self::Invalid(reason) => McpError::Invalid { asked, reason },
+            Self::NoAgreement(reason) => McpError::NotConnected { asked, reason },
+        }
+    }
+}
+
+async fn connect(name: &str, server: &Server) -> Result<Connection, Refusal> {
+    match &server.place {
+        Place::Stdio(program) => {
+            let (process, stdout, stdin) = Process::start(name, program).map_err(|error| {
+                let command = program.command.to_string_lossy();
+                Refusal::Invalid(format!("the command `{command}` cannot be started: {error}"))
+            })?;
+            let transport =
+                AsyncRwTransport::new_client(stdout, stdin).with_max_line_length(server.max_message);
+            let service = serve_client_with_lifecycle(client(), transport, lifecycle()).await;
+            let service = service.map_err(|error| Refusal::NoAgreement(chain(&error)))?;
+            Ok(Connection { service, process: Some(process) })
+        }
+        Place::Http(endpoint) => {
+            let transport = http_transport(endpoint, server.max_message).map_err(Refusal::Invalid)?;
+            let service = serve_client_with_lifecycle(client(), transport, lifecycle()).await;
+            let service =
+                service.map_err(|error| Refusal::NoAgreement(without(&chain(&error), &endpoint.url)))?;
+            Ok(Connection { service, process: None })
+        }
+    }
+}
+
+fn http_transport(
+    endpoint: &Endpoint,
+    max_message: usize,
+) -> Result<StreamableHttpClientTransport<reqwest::Client>, String> {
+    reqwest::Url::parse(&endpoint.url).map_err(|error| format!("its URL is not a URL: {error}"))?;
+    // A connection that the server closed meanwhile would look like a lost answer: each request has one of its own.
+    let connections = HttpClient::connections_builder()?
+        .connect_timeout(TCP_TIMEOUT)
+        .pool_max_idle_per_host(0)
+        .retry(reqwest::retry::never())
+        .build()
+        .map_err(|error| chain(&error))?;
+    let mut config = StreamableHttpClientTransportConfig::with_uri(endpoint.url.clone());
+    config.reinit_on_expired_session = false;
+    config.retry_config = Arc::new(NeverRetry::default());
+    config.max_sse_event_size = max_message;
+    config.max_json_response_size = max_message;
+    config.auth_header = endpoint.bearer.as_ref().map(|token| token.expose().clone());
+    let mut headers = HashMap::new();
+    for (name, value) in &endpoint.headers {
+        let header = HeaderName::from_bytes(name.as_bytes())
+            .map_err(|_| format!("{name:?} is not the name of a header"))?;
+        let mut value = HeaderValue::from_str(value.expose())
+            .map_err(|_| format!("the value for `{name}` cannot be a header's value"))?;
+        value.set_sensitive(true);
+        headers.insert(header, value);
+    }
+    config.custom_headers = headers;
+    Ok(StreamableHttpClientTransport::with_client(connections, config))
+}
+
+fn client() -> ClientConfig {
+    ClientConfig::new(ClientCapabilities::default(), Implementation::new("aether", env!("CARGO_PKG_VERSION")))
+}
+
+/// Servers of today are asked what they speak; those that do not know the question are of the older protocols.
+fn lifecycle() -> ClientLifecycleMode {
+    ClientLifecycleMode::Auto {
+        preferred_versions: vec![ProtocolVersion::LATEST],
+        legacy_version: Some(ProtocolVersion::LATEST_WITH_INITIALIZE),
+    }
+}
+
+/// What an error of a request says about whether the server has done something.
+fn meaning(asked: Asked, error: &ServiceError) -> McpError {
+    let reason = chain(error);
+    match error {
+        ServiceError::McpError(said) => {
+            let reason = format!("{} (code {})", said.message, said.code.0);
+            match said.code {
+                ErrorCode::PARSE_ERROR
+                | ErrorCode::INVALID_REQUEST
+                | ErrorCode::METHOD_NOT_FOUND
+                | ErrorCode::INVALID_PARAMS => McpError::Refused { asked, reason },
+                _ => McpError::Failed { asked, reason },
+            }
+        }
+        ServiceError::UnexpectedResponse => McpError::Unexpected { asked, reason },
+        ServiceError::TransportSend(error) => {
+            match error.error.downcast_ref::<StreamableHttpError<reqwest::Error>>() {
+                Some(error) => http_meaning(asked, error),
+                None => McpError::Lost { asked, reason },
+            }
+        }
+        _ => McpError::Lost { asked, reason },
+    }
+}
+
+fn http_meaning(asked: Asked, error: &StreamableHttpError<reqwest::Error>) -> McpError {
+    let reason = chain(error);
+    match error {
+        StreamableHttpError::Client(error) => {
+            let reason = without_url(error);
+            if error.is_builder() {
+                McpError::Invalid { asked, reason }
+            } else if error.is_connect() {
+                McpError::NotConnected { asked, reason }
+            } else {
+                McpError::Lost { asked, reason }
+            }
+        }
+        StreamableHttpError::SessionExpired => McpError::NotTaken { asked, reason, retry_after: None },
+        StreamableHttpError::HttpStatus(status) if matches!(status.status, 429 | 503) => {
+            let seconds = status.retry_after.as_deref().and_then(|after| after.trim().parse().ok());
+            McpError::NotTaken { asked, reason, retry_after: seconds.map(Duration::from_secs) }
+        }
+        StreamableHttpError::AuthRequired(_) | StreamableHttpError::InsufficientScope(_) => {
+            McpError::Refused { asked, reason }
+        }
+        _ => McpError::Lost { asked, reason },
+    }
+}
+
+/// What a transport's error says, with its causes.
+fn without_url(error: &reqwest::Error) -> String {
+    let text = chain(error);
+    error.url().map_or_else(|| text.clone(), |url| without(&text, url.as_str()))
+}
+
+/// `text` without this URL, which may hold secrets.
+fn without(text: &str, url: &str) -> String {
+    let normal = reqwest::Url::parse(url).map_or_else(|_| url.to_owned(), String::from);
+    text.replace(&normal, "***").replace(url, "***")
+}
