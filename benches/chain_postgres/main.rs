@@ -4,8 +4,9 @@
 //!
 //! Each round measures the bare writer and then the engine; the figures are medians of the rounds. Without `--url` a
 //! cluster of the bench's own is started with the configuration that `initdb` writes: commits wait for the disk.
-//! `--writers N` gives the engine's store so many writers; `--reader` measures both again while another connection holds a REPEATABLE READ snapshot. A run counts from its start
-//! to its durable result.
+//! `--writers N` gives the engine's store so many writers; `--databases N` places the engine's runs over so many clusters
+//! of the bench's own (the bare writer keeps to the first); `--reader` measures both again while another connection holds
+//! a REPEATABLE READ snapshot. A run counts from its start to its durable result.
 //!
 //! Trust ratios of one line, not steps per second of two lines: a machine is not equally fast all the time.
 
@@ -37,6 +38,7 @@ struct Options {
     reader: bool,
     /// Writers of the engine's store; the bare writer is always one.
     writers: usize,
+    databases: usize,
     url: Option<String>,
 }
 
@@ -50,6 +52,7 @@ impl Options {
             rounds: 3,
             reader: false,
             writers: 1,
+            databases: 1,
             url: None,
         };
         let mut args = std::env::args().skip(1);
@@ -69,6 +72,7 @@ impl Options {
                 "--steps" => options.steps = number(&value()?)?.max(1),
                 "--rounds" => options.rounds = number(&value()?)?.max(1) as usize,
                 "--writers" => options.writers = number(&value()?)? as usize,
+                "--databases" => options.databases = number(&value()?)?.max(1) as usize,
                 "--url" => options.url = Some(value()?),
                 "--reader" => options.reader = true,
                 "--bench" => {}
@@ -99,7 +103,9 @@ struct Measured {
 
 struct Bench {
     options: Options,
-    url: String,
+    /// The databases of the engine's store. The first is the bare writer's as well.
+    urls: Vec<String>,
+    /// A connection to the first.
     admin: Client,
 }
 
@@ -129,16 +135,30 @@ impl Bench {
     async fn bare(&self, shapes: &Arc<Vec<Shape>>, inflight: u32) -> std::result::Result<Measured, String> {
         let runs = self.options.runs(inflight);
         let measure = async {
-            let took = bare::measure(&self.url, shapes, (runs, inflight)).await?;
+            let took = bare::measure(&self.urls[0], shapes, (runs, inflight)).await?;
             Ok((took, took * inflight / runs))
         };
         self.measured(f64::from(runs) * f64::from(self.options.steps), measure).await
     }
 
-    async fn engine(&self, class: Class, inflight: u32) -> std::result::Result<Measured, String> {
-        self.admin.batch_execute("DROP SCHEMA IF EXISTS aether CASCADE").await.map_err(|e| e.to_string())?;
+    /// A new store in all databases.
+    async fn store(&self) -> std::result::Result<PostgresStore, String> {
+        for url in &self.urls {
+            let client = bare::connect(url).await?;
+            client.batch_execute("DROP SCHEMA IF EXISTS aether CASCADE").await.map_err(|e| e.to_string())?;
+        }
         let options = PostgresOptions::new().writers(self.options.writers);
-        let store = PostgresStore::connect_with(&self.url, options).await.map_err(|e| e.to_string())?;
+        let [one] = self.urls.as_slice() else {
+            let urls = self.urls.iter().enumerate().map(|(at, url)| (at.to_string(), url));
+            let store = PostgresStore::connect_all_with(urls, options).await.map_err(|e| e.to_string())?;
+            store.rebalance().await.map_err(|e| e.to_string())?;
+            return Ok(store);
+        };
+        PostgresStore::connect_with(one, options).await.map_err(|e| e.to_string())
+    }
+
+    async fn engine(&self, class: Class, inflight: u32) -> std::result::Result<Measured, String> {
+        let store = self.store().await?;
         let engine = Engine::builder().store(Arc::new(store)).start().await.map_err(|e| e.to_string())?;
         let (runs, steps) = (self.options.runs(inflight), self.options.steps);
         // Connections, prepared statements and the pages of the indexes' roots.
@@ -225,16 +245,19 @@ async fn recorded(class: Class, steps: u32) -> std::result::Result<Vec<Shape>, S
 }
 
 async fn measure(options: Options) -> std::result::Result<(), String> {
-    let own = options.url.is_none().then(|| Cluster::begin(Cluster::options().durable()));
-    let (database, url) = match (&own, &options.url) {
-        (Some(cluster), _) => {
-            let database = cluster.database().await;
-            let url = database.url();
-            (Some(database), url)
-        }
-        (None, url) => (None, url.clone().unwrap_or_default()),
+    let clusters: Vec<_> = match options.url {
+        None => (0..options.databases).map(|_| Cluster::begin(Cluster::options().durable())).collect(),
+        Some(_) => Vec::new(),
     };
-    let bench = Bench { admin: bare::connect(&url).await?, url, options };
+    let mut databases = Vec::new();
+    for cluster in &clusters {
+        databases.push(cluster.database().await);
+    }
+    let urls = match &options.url {
+        None => databases.iter().map(aether_pg_tests::Database::url).collect(),
+        Some(url) => vec![url.clone()],
+    };
+    let bench = Bench { admin: bare::connect(&urls[0]).await?, urls, options };
     let version = bench.admin.query_one("SELECT version()", &[]).await.map_err(|e| e.to_string())?;
     println!(
         "{}\nsteps/s; ms/step is the median run divided by its {} steps",
@@ -243,14 +266,14 @@ async fn measure(options: Options) -> std::result::Result<(), String> {
     );
     bench.lines().await?;
     if bench.options.reader {
-        let reader = bare::connect(&bench.url).await?;
+        let reader = bare::connect(&bench.urls[0]).await?;
         let snapshot = "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM pg_class";
         reader.batch_execute(snapshot).await.map_err(|e| e.to_string())?;
         println!("beside a REPEATABLE READ snapshot:");
         bench.lines().await?;
         reader.batch_execute("COMMIT").await.map_err(|e| e.to_string())?;
     }
-    drop(database);
+    drop(databases);
     Ok(())
 }
 
