@@ -5,7 +5,7 @@
 //! Each round measures the bare writer and then the engine; the figures are medians of the rounds. Without `--url` a
 //! cluster of the bench's own is started with the configuration that `initdb` writes: commits wait for the disk.
 //! `--writers N` gives the engine's store so many writers; `--databases N` places the engine's runs over so many clusters
-//! of the bench's own (the bare writer keeps to the first); `--reader` measures both again while another connection holds
+//! of the bench's own (the bare writer keeps to the first, and WAL is counted there); `--reader` measures both again while another connection holds
 //! a REPEATABLE READ snapshot. A run counts from its start to its durable result.
 //!
 //! Trust ratios of one line, not steps per second of two lines: a machine is not equally fast all the time.
