@@ -1,7 +1,8 @@
 //! The code of README and of the pages in `docs/`, compiled as doctests.
 //!
 //! Promise: every Rust block of a page compiles; one that is not marked `no_run` runs too, and one that is marked
-//! `compile_fail` is refused. The blocks of `docs/testing.md` are tests, and run as such in `aether-testing`.
+//! `compile_fail` is refused. The blocks of `docs/testing.md` are tests, and run as such in `aether-testing`;
+//! those of `docs/rig.md` are compiled in `aether-rig`.
 //!
 //! ```
 //! let listed = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/doctests.rs"));
@@ -9,7 +10,7 @@
 //!     for page in std::fs::read_dir(format!("{}{folder}", env!("CARGO_MANIFEST_DIR"))).unwrap() {
 //!         let name = page.unwrap().file_name().into_string().unwrap();
 //!         let page = name.trim_end_matches(".md");
-//!         let known = page == "testing" || listed.contains(page);
+//!         let known = ["testing", "rig"].contains(&page) || listed.contains(page);
 //!         assert!(known, "{folder}/{name} is not compiled: list it in src/doctests.rs");
 //!     }
 //! }
@@ -35,11 +36,13 @@ pages! {
     contents = "README"
     changes = "changes"
     data_changes = "data-changes"
+    encryption = "encryption"
     acceptance = "acceptance"
     agents = "agents"
     scaling = "scaling"
     streams = "streams"
     backup = "backup"
+    budgets = "budgets"
     deploying = "deploying"
     dependencies = "dependencies"
     determinism = "determinism"
@@ -59,6 +62,7 @@ pages! {
     people = "people"
     postgres = "postgres"
     sql = "sql"
+    step_limits = "step-limits"
     queues = "queues"
     schedules = "schedules"
     sweeps = "sweeps"

@@ -36,6 +36,8 @@ mod doctests;
 
 pub mod definition;
 pub mod effect;
+#[cfg(feature = "encryption")]
+pub mod encryption;
 pub mod engine;
 pub mod error;
 #[cfg(feature = "mcp")]
@@ -47,15 +49,20 @@ pub mod prelude;
 pub mod queue;
 pub mod resource;
 pub mod retention;
+#[cfg(feature = "rig")]
+pub mod rig;
 pub mod schedule;
 #[cfg(feature = "signals")]
 pub mod signals;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
+#[cfg(feature = "axum")]
+pub mod sse;
 pub mod store;
 pub mod view;
 
 pub use aether_core::allow_missing_deps;
+pub use aether_core::budget;
 pub use aether_core::definition::diff;
 pub use aether_core::engine::{Engine, RunHandle};
 pub use aether_core::failure::{Failure, Result, StepError};

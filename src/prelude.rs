@@ -1,5 +1,6 @@
 //! Everything a file with workflows and steps needs: `use aether::prelude::*;`.
 
+pub use aether_core::budget::Budget;
 pub use aether_core::definition::def::{Probe, Retry};
 pub use aether_core::engine::{Engine, RunHandle};
 pub use aether_core::failure::{Failure, InContext as _, Result, StepError};
@@ -14,5 +15,7 @@ pub use aether_macros::{step, workflow, workflow_mod};
 pub use aether_mcp::CxMcp as _;
 #[cfg(feature = "postgres")]
 pub use aether_postgres::{EnginePostgres as _, PostgresStep as _};
+#[cfg(feature = "rig")]
+pub use aether_rig::CxRig as _;
 #[cfg(feature = "sqlite")]
 pub use aether_sqlite::{EngineSqlite as _, SqlStep as _};

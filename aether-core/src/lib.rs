@@ -3,6 +3,7 @@
 //! Promise: no clock, no randomness and no network in here; they come in through an
 //! [`Environment`](environment::Environment). Positions, statuses and views are folds over one run's journal.
 
+pub mod codec;
 pub mod definition;
 pub mod engine;
 pub mod inbox;
@@ -26,5 +27,5 @@ pub mod workflow;
 
 pub use vocabulary::environment;
 pub use vocabulary::{
-    clock_change, contract, deps, failure, id, labels, limits, outcome, payload, queue, waiting,
+    budget, clock_change, contract, deps, failure, id, labels, limits, outcome, payload, queue, waiting,
 };

@@ -18,7 +18,7 @@ const LAYOUT: Layout = Layout {
         &["vocabulary"],
         &["definition", "journal"],
         &["policy", "store"],
-        &["inbox", "recording", "stream"],
+        &["codec", "inbox", "recording", "stream"],
         &["step"],
         &["run"],
         &["perform", "view"],

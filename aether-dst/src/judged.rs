@@ -177,6 +177,7 @@ impl Store for JudgedStore {
         fn save_progress(&self, run: &RunId, epoch: Epoch, command: &CommandId, progress: Payload) -> Result<(), StoreError>;
         fn progress(&self, run: &RunId, command: &CommandId) -> Result<Option<Payload>, StoreError>;
         fn write_streams(&self, writes: Vec<StreamWrite>) -> Result<Vec<Option<Vec<StreamItem>>>, StoreError>;
+        fn open_streams(&self, run: &RunId) -> Result<Vec<CommandId>, StoreError>;
         fn stream(&self, run: &RunId, stream: &str, after: u64, limit: usize) -> Result<Vec<StreamItem>, StoreError>;
         fn put_blob(&self, run: &RunId, hash: &str, bytes: Vec<u8>) -> Result<(), StoreError>;
         fn blob(&self, run: &RunId, hash: &str) -> Result<Option<Vec<u8>>, StoreError>;

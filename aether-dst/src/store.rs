@@ -436,6 +436,11 @@ impl Store for SimStore {
         self.write(move |memory| now(memory.write_streams(writes)))
     }
 
+    fn open_streams(&self, run: &RunId) -> BoxFuture<'_, Answer<Vec<CommandId>>> {
+        let run = run.clone();
+        self.read(move |memory| now(memory.open_streams(&run)))
+    }
+
     fn stream(
         &self,
         run: &RunId,

@@ -13,5 +13,5 @@ mod model;
 #[doc(hidden)]
 pub mod recorded_error;
 pub mod resource;
-mod retry_after;
+pub mod retry_after;
 pub mod secret;

@@ -7,7 +7,14 @@ use std::time::Duration;
 
 /// How long an answer asks to wait; `None` where it does not say so in one of the two forms. `date` is its `Date` header. A
 /// date in the past is no wait.
-pub(crate) fn wait(retry_after: &str, date: Option<&str>) -> Option<Duration> {
+///
+/// ```
+/// use std::time::Duration;
+/// use aether_effects::retry_after::wait;
+/// assert_eq!(wait("7", None), Some(Duration::from_secs(7)));
+/// assert_eq!(wait("soon", None), None);
+/// ```
+pub fn wait(retry_after: &str, date: Option<&str>) -> Option<Duration> {
     let text = retry_after.trim();
     if let Ok(seconds) = text.parse() {
         return Some(Duration::from_secs(seconds));

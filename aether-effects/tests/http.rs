@@ -397,3 +397,53 @@ async fn a_post_that_was_in_flight_when_the_process_died_is_not_sent_again_unles
     assert!(result.is_err(), "the peer never answers");
     assert!(before == 1 && after > 1, "{before} {after}");
 }
+
+/// A server that answers a `POST` with these statuses and bodies, one after the other.
+async fn answers(all: &[(u16, &str)]) -> MockServer {
+    let server = MockServer::start().await;
+    for (status, body) in all {
+        let answer = ResponseTemplate::new(*status).set_body_string(*body);
+        Mock::given(method("POST")).respond_with(answer).up_to_n_times(1).mount(&server).await;
+    }
+    server
+}
+
+#[tokio::test]
+async fn a_server_that_knows_the_key_is_understood() {
+    let busy = r#"{"title":"A request is outstanding for this Idempotency-Key"}"#;
+    let other = r#"{"title":"Idempotency-Key is already used"}"#;
+    let post = async |all: &[(u16, &str)]| {
+        let server = answers(all).await;
+        let engine = builder(&MemoryStore::new()).start().await.unwrap();
+        let run = engine.start::<PostIdempotent>(server.uri()).await.unwrap();
+        let result = run.result().await;
+        let keys: std::collections::BTreeSet<_> = server
+            .received_requests()
+            .await
+            .unwrap()
+            .iter()
+            .map(|request| request.headers["idempotency-key"].to_str().unwrap().to_owned())
+            .collect();
+        (result, keys.len(), server.received_requests().await.unwrap().len())
+    };
+    // Still in progress: asked again under the same key, until it is done.
+    let (result, keys, requests) = post(&[(409, busy), (409, busy), (201, "done")]).await;
+    assert_eq!((result.unwrap(), keys, requests), (201, 1, 3));
+    // Another request: for good.
+    let (result, keys, requests) = post(&[(422, other), (201, "done")]).await;
+    let error = result.unwrap_err().to_string();
+    assert!(error.contains("knows this idempotency key from another request"), "{error}");
+    assert_eq!((keys, requests), (1, 1));
+    // What is not about the key is a value as ever.
+    for status in [409, 422] {
+        let (result, _, requests) = post(&[(status, "no such address"), (201, "done")]).await;
+        assert_eq!((result.unwrap(), requests), (status, 1));
+    }
+    // One that is not idempotent is not sent again: it is in doubt.
+    let server = answers(&[(409, busy), (201, "done")]).await;
+    let engine = builder(&MemoryStore::new()).start().await.unwrap();
+    let result = engine.start::<Post>(server.uri()).await.unwrap().result().await;
+    let Err(RunError::Failed(failure)) = result else { panic!("{result:?}") };
+    assert_eq!(failure.class(), FailureClass::Unknown);
+    assert_eq!(server.received_requests().await.unwrap().len(), 1);
+}

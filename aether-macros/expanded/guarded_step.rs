@@ -6,7 +6,7 @@ const _: () = {
 const _: () = {
     ::aether::__private::inventory::submit! {
         ::aether::__private::LinkedCode { function : "pay", name : "pay", file :
-        ::core::file!(), line : 1u32, fingerprint : "b36c39aa2ce1a3bf", mentions : & [],
+        ::core::file!(), line : 1u32, fingerprint : "0b1cd1bfd7959c6a", mentions : & [],
         class : ::core::option::Option::Some(::aether::__private::EffectClass::External),
         }
     }
@@ -52,6 +52,7 @@ impl ::aether::__private::Step for pay {
             heartbeat: ::core::option::Option::Some(
                 ::core::time::Duration::from_millis(10000u64),
             ),
+            limit: ::core::option::Option::Some("bank"),
             compensated: true,
             ..::aether::__private::StepOptions::of(
                 ::aether::__private::EffectClass::External,

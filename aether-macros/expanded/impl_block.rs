@@ -168,6 +168,7 @@ impl ::aether::__private::Workflow for Agent_run {
         changes: &[],
         allows: &[],
     };
+    const ARGUMENTS: &'static [&'static ::core::primitive::str] = &["agent"];
     type Input = Agent;
     type Output = <Result<u32> as ::aether::__private::Returns>::Ok;
     type Error = <Result<u32> as ::aether::__private::Returns>::Err;

@@ -136,6 +136,7 @@ impl durable::__private::Workflow for triage {
         changes: &[],
         allows: &[],
     };
+    const ARGUMENTS: &'static [&'static ::core::primitive::str] = &["ticket", "note"];
     type Input = (Ticket, ::std::string::String);
     type Output = <Result<Verdict> as durable::__private::Returns>::Ok;
     type Error = <Result<Verdict> as durable::__private::Returns>::Err;

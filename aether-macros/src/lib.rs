@@ -40,6 +40,7 @@ use proc_macro::TokenStream;
 /// | `changes = ["http", "file"]` | kinds of resources that the body reports as changed; the engine needs a verifier for each |
 /// | `confirm = "strict\|warn\|ask"` | what happens where a changed resource is not as the body left it; `strict` by default |
 /// | `heartbeat = "10s"` | the longest silence between two heartbeats of the body |
+/// | `limit = "openai"` | the limit on steps that calls count in, set with `engine.step_limits()` |
 /// | `needs(Mailer, Box<dyn Clock>)` | values of the program that functions take which the body calls; each `cx.dep::<T>()?` in the body is declared by itself |
 /// | `name = ".."` | the name in the journal |
 /// | `allow(clock, reason = "..")` | switches a check off, loudly |

@@ -137,6 +137,8 @@ pub(crate) struct StepOptions {
     pub(crate) confirm: Option<Confirm>,
     /// In milliseconds.
     pub(crate) heartbeat: Option<u64>,
+    /// Name of the limit on steps that calls count in.
+    pub(crate) limit: Option<String>,
     /// Types of values that the body takes from the program: declared, and seen in it.
     pub(crate) needs: Vec<Type>,
 }

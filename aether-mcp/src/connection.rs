@@ -8,12 +8,18 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use aether_core::deps::Need;
+use aether_core::engine::EffectNeed;
 use aether_effects::http::HttpClient;
 use aether_effects::recorded_error::chain;
+use aether_effects::retry_after::wait;
+use jiff::Timestamp;
 use reqwest::header::{HeaderName, HeaderValue};
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, ClientCapabilities, ClientConfig, ErrorCode, Implementation,
-    PaginatedRequestParams, ProtocolVersion,
+    CallToolRequestParams, CallToolResponse, CancelTaskParams, ClientCapabilities, ClientConfig,
+    ElicitationCapability, ErrorCode, FormElicitationCapability, GetTaskParams, Implementation,
+    InputRequests, JsonObject, PaginatedRequestParams, ProtocolVersion, TASKS_EXTENSION_ID, Task,
+    TaskPayload, UpdateTaskParams, UrlElicitationCapability,
 };
 use rmcp::service::{ClientLifecycleMode, RunningService, serve_client_with_lifecycle};
 use rmcp::transport::async_rw::AsyncRwTransport;
@@ -22,12 +28,15 @@ use rmcp::transport::streamable_http_client::{
     StreamableHttpClientTransport, StreamableHttpClientTransportConfig, StreamableHttpError,
 };
 use rmcp::{RoleClient, ServiceError};
+use serde_json::Value;
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 
 use crate::error::{Asked, McpError};
+use crate::input::Requests;
 use crate::list::ToolList;
-use crate::process::Process;
+use crate::process::{BoundedLines, Process};
+use crate::reply::{TaskBegun, TaskState};
 use crate::result::ToolResult;
 use crate::server::{Endpoint, Place, Server};
 
@@ -49,6 +58,10 @@ pub struct Mcp {
     servers: BTreeMap<String, Arc<Known>>,
 }
 
+inventory::submit! {
+    EffectNeed { effect: "mcp", need: Need::provided::<Mcp>(), remedy: ".provide(Mcp::new().server(..))" }
+}
+
 /// A server and the connection to it.
 struct Known {
     name: String,
@@ -56,9 +69,19 @@ struct Known {
     open: Mutex<Option<Arc<Connection>>>,
 }
 
+type Service = RunningService<RoleClient, ClientConfig>;
+
 struct Connection {
-    service: RunningService<RoleClient, ClientConfig>,
+    service: Service,
     process: Option<Process>,
+}
+
+/// What a server answered to a call.
+pub(crate) enum Answer {
+    Complete(ToolResult),
+    /// What it asks for, and the words that it wants back.
+    Input(Requests, Option<String>),
+    Task(TaskBegun),
 }
 
 impl Mcp {
@@ -94,54 +117,129 @@ impl Mcp {
         })
     }
 
-    /// Makes one call.
+    /// Makes one request of a call.
     pub(crate) async fn call(
         &self,
         asked: &Asked,
+        at: Timestamp,
         params: CallToolRequestParams,
         limit: Duration,
-    ) -> Result<ToolResult, McpError> {
-        let known = self.known(asked)?;
-        let connection = known.connected(asked).await?;
-        let answer = match timeout(limit, connection.service.call_tool_once(params)).await {
-            Ok(Ok(answer)) => answer,
-            Ok(Err(error)) => return Err(known.failed(&connection, asked, error).await),
-            Err(_) => {
-                known.forget(&connection).await;
-                return Err(McpError::Timeout { asked: asked.clone(), timeout: limit });
-            }
-        };
+    ) -> Result<Answer, McpError> {
+        let request = async |service: &Service| service.call_tool_once(params).await;
         let unexpected = |reason: String| McpError::Unexpected { asked: asked.clone(), reason };
-        match answer {
+        match self.ask(asked, at, limit, request).await? {
             CallToolResponse::Complete(result) => {
-                ToolResult::of(result).map_err(|error| unexpected(error.to_string()))
+                ToolResult::of(result).map(Answer::Complete).map_err(|error| unexpected(error.to_string()))
             }
-            CallToolResponse::InputRequired(_) => {
-                Err(unexpected("the tool asks for input, which this client does not offer".into()))
+            CallToolResponse::InputRequired(input) => {
+                let requests = requests(input.input_requests.unwrap_or_default());
+                let requests = requests.map_err(|error| unexpected(error.to_string()))?;
+                Ok(Answer::Input(requests, input.request_state))
             }
-            CallToolResponse::Task(_) => {
-                Err(unexpected("the tool began a task, which this client does not offer".into()))
+            CallToolResponse::Task(begun) => {
+                let Task { task_id: id, poll_interval_ms: poll_ms, ttl_ms, .. } = begun.task;
+                Ok(Answer::Task(TaskBegun { id, at, poll_ms, ttl_ms }))
             }
             _ => Err(unexpected("it is of a kind that this client does not know".into())),
         }
     }
 
-    /// Asks for all tools.
-    pub(crate) async fn list(&self, asked: &Asked, limit: Duration) -> Result<ToolList, McpError> {
+    /// Asks how far a task is.
+    pub(crate) async fn task(
+        &self,
+        asked: &Asked,
+        at: Timestamp,
+        id: &str,
+        limit: Duration,
+    ) -> Result<TaskState, McpError> {
+        let params = GetTaskParams::new(id);
+        let request = async |service: &Service| service.peer().get_task(params).await;
+        let unexpected = |reason: String| McpError::Unexpected { asked: asked.clone(), reason };
+        let seen = match self.ask(asked, at, limit, request).await {
+            Ok(seen) => seen.task,
+            // What the protocol says where there is no such task.
+            Err(McpError::Refused { reason, .. }) => return Ok(TaskState::Unknown { message: reason }),
+            Err(error) => return Err(error),
+        };
+        let Task { task_id, poll_interval_ms: poll_ms, status_message: message, .. } = seen.task;
+        if task_id != id {
+            return Err(unexpected(format!("it is about task `{task_id}`, and not about `{id}`")));
+        }
+        Ok(match seen.payload {
+            TaskPayload::Working => TaskState::Working { poll_ms, message },
+            TaskPayload::InputRequired { input_requests } => {
+                let requests = requests(input_requests).map_err(|error| unexpected(error.to_string()))?;
+                TaskState::InputRequired { requests, poll_ms }
+            }
+            TaskPayload::Completed { result } => TaskState::Completed {
+                result: serde_json::from_value(Value::Object(result))
+                    .and_then(ToolResult::of)
+                    .map_err(|error| unexpected(error.to_string()))?,
+            },
+            TaskPayload::Failed { error } => {
+                let said = error.get("message").and_then(Value::as_str);
+                let message = said.unwrap_or("it does not say why").to_owned();
+                TaskState::Failed { code: error.get("code").and_then(Value::as_i64).unwrap_or(0), message }
+            }
+            TaskPayload::Cancelled => TaskState::Cancelled,
+            _ => return Err(unexpected("the task has a status that this client does not know".into())),
+        })
+    }
+
+    /// Tells a task what it asked for.
+    pub(crate) async fn update_task(
+        &self,
+        asked: &Asked,
+        at: Timestamp,
+        params: UpdateTaskParams,
+        limit: Duration,
+    ) -> Result<(), McpError> {
+        self.ask(asked, at, limit, async |service: &Service| service.peer().update_task(params).await).await
+    }
+
+    /// Asks the server to end a task.
+    pub(crate) async fn cancel_task(
+        &self,
+        asked: &Asked,
+        at: Timestamp,
+        id: &str,
+        limit: Duration,
+    ) -> Result<(), McpError> {
+        let params = CancelTaskParams::new(id);
+        self.ask(asked, at, limit, async |service: &Service| service.peer().cancel_task(params).await).await
+    }
+
+    /// Makes one request, once. `at` is the time by which a date of the server is measured.
+    async fn ask<T>(
+        &self,
+        asked: &Asked,
+        at: Timestamp,
+        limit: Duration,
+        request: impl AsyncFnOnce(&Service) -> Result<T, ServiceError>,
+    ) -> Result<T, McpError> {
         let known = self.known(asked)?;
         let connection = known.connected(asked).await?;
-        match timeout(limit, connection.pages()).await {
-            Ok(Ok(Some(tools))) => Ok(tools),
-            Ok(Ok(None)) => {
-                let reason = format!("it has more than {MAX_PAGES} pages");
-                Err(McpError::Unexpected { asked: asked.clone(), reason })
-            }
-            Ok(Err(error)) => Err(known.failed(&connection, asked, error).await),
+        match timeout(limit, request(&connection.service)).await {
+            Ok(Ok(answer)) => Ok(answer),
+            Ok(Err(error)) => Err(known.failed(&connection, asked, at, error).await),
             Err(_) => {
                 known.forget(&connection).await;
                 Err(McpError::Timeout { asked: asked.clone(), timeout: limit })
             }
         }
+    }
+
+    /// Asks for all tools.
+    pub(crate) async fn list(
+        &self,
+        asked: &Asked,
+        at: Timestamp,
+        limit: Duration,
+    ) -> Result<ToolList, McpError> {
+        self.ask(asked, at, limit, pages).await?.ok_or_else(|| {
+            let reason = format!("it has more than {MAX_PAGES} pages");
+            McpError::Unexpected { asked: asked.clone(), reason }
+        })
     }
 }
 
@@ -176,11 +274,17 @@ impl Known {
     }
 
     /// What an error of a call means.
-    async fn failed(&self, connection: &Arc<Connection>, asked: &Asked, error: ServiceError) -> McpError {
+    async fn failed(
+        &self,
+        connection: &Arc<Connection>,
+        asked: &Asked,
+        at: Timestamp,
+        error: ServiceError,
+    ) -> McpError {
         if !matches!(error, ServiceError::McpError(_)) {
             self.forget(connection).await;
         }
-        meaning(asked.clone(), &error)
+        meaning(asked.clone(), at, &error)
     }
 }
 
@@ -189,27 +293,32 @@ impl Connection {
         !self.service.is_closed() && !self.service.peer().is_transport_closed()
     }
 
-    /// Every page of the list of tools; `None` where there are too many.
-    async fn pages(&self) -> Result<Option<ToolList>, ServiceError> {
-        let (mut tools, mut cursor) = (Vec::new(), None);
-        for _ in 0..MAX_PAGES {
-            let page = PaginatedRequestParams::default().with_cursor(cursor);
-            let page = self.service.list_tools(Some(page)).await?;
-            tools.extend(page.tools);
-            cursor = page.next_cursor;
-            if cursor.is_none() {
-                return Ok(Some(ToolList::of(tools)));
-            }
-        }
-        Ok(None)
-    }
-
     async fn close(mut self) {
         let _ended = self.service.close().await;
         if let Some(process) = self.process {
             process.stop().await;
         }
     }
+}
+
+/// Every page of the list of tools; `None` where there are too many.
+async fn pages(service: &Service) -> Result<Option<ToolList>, ServiceError> {
+    let (mut tools, mut cursor) = (Vec::new(), None);
+    for _ in 0..MAX_PAGES {
+        let page = PaginatedRequestParams::default().with_cursor(cursor);
+        let page = service.list_tools(Some(page)).await?;
+        tools.extend(page.tools);
+        cursor = page.next_cursor;
+        if cursor.is_none() {
+            return Ok(Some(ToolList::of(tools)));
+        }
+    }
+    Ok(None)
+}
+
+/// What a server asks for, as it is recorded.
+fn requests(asked: InputRequests) -> Result<Requests, serde_json::Error> {
+    asked.into_iter().map(|(key, request)| Ok((key, serde_json::to_value(request)?))).collect()
 }
 
 /// Why there is no connection.
@@ -237,15 +346,16 @@ async fn connect(name: &str, server: &Server) -> Result<Connection, Refusal> {
                 let command = program.command.to_string_lossy();
                 Refusal::Invalid(format!("the command `{command}` cannot be started: {error}"))
             })?;
+            let stdout = BoundedLines::new(stdout, server.max_message);
             let transport =
                 AsyncRwTransport::new_client(stdout, stdin).with_max_line_length(server.max_message);
-            let service = serve_client_with_lifecycle(client(), transport, lifecycle()).await;
+            let service = serve_client_with_lifecycle(client(), transport, lifecycle(server)).await;
             let service = service.map_err(|error| Refusal::NoAgreement(chain(&error)))?;
             Ok(Connection { service, process: Some(process) })
         }
         Place::Http(endpoint) => {
             let transport = http_transport(endpoint, server.max_message).map_err(Refusal::Invalid)?;
-            let service = serve_client_with_lifecycle(client(), transport, lifecycle()).await;
+            let service = serve_client_with_lifecycle(client(), transport, lifecycle(server)).await;
             let service =
                 service.map_err(|error| Refusal::NoAgreement(without(&chain(&error), &endpoint.url)))?;
             Ok(Connection { service, process: None })
@@ -284,12 +394,24 @@ fn http_transport(
     Ok(StreamableHttpClientTransport::with_client(connections, config))
 }
 
+/// What this client offers: answers to what a tool asks for, and to wait for tasks. A server of an older protocol asks while
+/// a call is open, and is told that nobody answers: a person may take days.
 fn client() -> ClientConfig {
-    ClientConfig::new(ClientCapabilities::default(), Implementation::new("aether", env!("CARGO_PKG_VERSION")))
+    let elicitation = ElicitationCapability::new()
+        .with_form(FormElicitationCapability::new().with_schema_validation(true))
+        .with_url(UrlElicitationCapability::new());
+    let mut capabilities = ClientCapabilities::default();
+    capabilities.elicitation = Some(elicitation);
+    capabilities.extensions = Some([(TASKS_EXTENSION_ID.to_owned(), JsonObject::new())].into());
+    ClientConfig::new(capabilities, Implementation::new("aether", env!("CARGO_PKG_VERSION")))
+        .with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE)
 }
 
 /// Servers of today are asked what they speak; those that do not know the question are of the older protocols.
-fn lifecycle() -> ClientLifecycleMode {
+fn lifecycle(server: &Server) -> ClientLifecycleMode {
+    if server.handshake {
+        return ClientLifecycleMode::Initialize;
+    }
     ClientLifecycleMode::Auto {
         preferred_versions: vec![ProtocolVersion::LATEST],
         legacy_version: Some(ProtocolVersion::LATEST_WITH_INITIALIZE),
@@ -297,23 +419,21 @@ fn lifecycle() -> ClientLifecycleMode {
 }
 
 /// What an error of a request says about whether the server has done something.
-fn meaning(asked: Asked, error: &ServiceError) -> McpError {
+fn meaning(asked: Asked, at: Timestamp, error: &ServiceError) -> McpError {
     let reason = chain(error);
     match error {
         ServiceError::McpError(said) => {
             let reason = format!("{} (code {})", said.message, said.code.0);
-            match said.code {
-                ErrorCode::PARSE_ERROR
-                | ErrorCode::INVALID_REQUEST
-                | ErrorCode::METHOD_NOT_FOUND
-                | ErrorCode::INVALID_PARAMS => McpError::Refused { asked, reason },
-                _ => McpError::Failed { asked, reason },
+            if refuses(said.code.0.into()) {
+                McpError::Refused { asked, reason }
+            } else {
+                McpError::Failed { asked, reason }
             }
         }
         ServiceError::UnexpectedResponse => McpError::Unexpected { asked, reason },
         ServiceError::TransportSend(error) => {
             match error.error.downcast_ref::<StreamableHttpError<reqwest::Error>>() {
-                Some(error) => http_meaning(asked, error),
+                Some(error) => http_meaning(asked, at, error),
                 None => McpError::Lost { asked, reason },
             }
         }
@@ -321,7 +441,19 @@ fn meaning(asked: Asked, error: &ServiceError) -> McpError {
     }
 }
 
-fn http_meaning(asked: Asked, error: &StreamableHttpError<reqwest::Error>) -> McpError {
+/// Whether a JSON-RPC error of this code says that the server did not take the request.
+pub(crate) fn refuses(code: i64) -> bool {
+    [
+        ErrorCode::PARSE_ERROR,
+        ErrorCode::INVALID_REQUEST,
+        ErrorCode::METHOD_NOT_FOUND,
+        ErrorCode::INVALID_PARAMS,
+    ]
+    .iter()
+    .any(|refusal| i64::from(refusal.0) == code)
+}
+
+fn http_meaning(asked: Asked, at: Timestamp, error: &StreamableHttpError<reqwest::Error>) -> McpError {
     let reason = chain(error);
     match error {
         StreamableHttpError::Client(error) => {
@@ -336,8 +468,10 @@ fn http_meaning(asked: Asked, error: &StreamableHttpError<reqwest::Error>) -> Mc
         }
         StreamableHttpError::SessionExpired => McpError::NotTaken { asked, reason, retry_after: None },
         StreamableHttpError::HttpStatus(status) if matches!(status.status, 429 | 503) => {
-            let seconds = status.retry_after.as_deref().and_then(|after| after.trim().parse().ok());
-            McpError::NotTaken { asked, reason, retry_after: seconds.map(Duration::from_secs) }
+            // The transport does not pass on the server's own date.
+            let now = at.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string();
+            let retry_after = status.retry_after.as_deref().and_then(|after| wait(after, Some(&now)));
+            McpError::NotTaken { asked, reason, retry_after }
         }
         StreamableHttpError::AuthRequired(_) | StreamableHttpError::InsufficientScope(_) => {
             McpError::Refused { asked, reason }
@@ -356,4 +490,30 @@ fn without_url(error: &reqwest::Error) -> String {
 fn without(text: &str, url: &str) -> String {
     let normal = reqwest::Url::parse(url).map_or_else(|_| url.to_owned(), String::from);
     text.replace(&normal, "***").replace(url, "***")
+}
+
+#[cfg(test)]
+mod tests {
+    use aether_core::outcome::{Classify as _, FailureClass};
+    use rmcp::transport::streamable_http_client::HttpStatusError;
+
+    use super::*;
+
+    #[test]
+    fn a_server_says_how_long_to_wait_in_seconds_or_by_a_date() {
+        let at: Timestamp = "1994-11-06T08:49:37Z".parse().unwrap();
+        let asked = Asked { server: "bank".into(), tool: Some("pay".into()), changes_world: true };
+        for (said, seconds) in [
+            (Some("7"), Some(7)),
+            (Some("Sun, 06 Nov 1994 08:50:37 GMT"), Some(60)),
+            (Some("Sun, 06 Nov 1994 08:00:00 GMT"), Some(0)),
+            (Some("soon"), None),
+            (None, None),
+        ] {
+            let status = HttpStatusError::new(503, said.map(str::to_owned));
+            let error = http_meaning(asked.clone(), at, &StreamableHttpError::HttpStatus(status));
+            assert_eq!(error.class(), FailureClass::Retryable);
+            assert_eq!(error.retry_after(), seconds.map(Duration::from_secs), "{said:?}");
+        }
+    }
 }

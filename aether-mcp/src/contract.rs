@@ -1,15 +1,55 @@
 //! What a program says about a tool: whether it changes the world, and what is done when an answer is lost.
 
+use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use aether_core::definition::def::{Approval, OnUnknown, Retry, StepOptions, TOOL_TIMEOUT};
 use aether_core::outcome::EffectClass;
+use aether_core::payload::Payload;
 
+use crate::input::{InputAnswer, InputQuestion};
 use crate::list::ToolHints;
 
 /// Retries of an idempotent call by default. Each attempt has a key of its own, so a long series of them would hide from
 /// the server that it is one call.
 const IDEMPOTENT_RETRIES: u32 = 3;
+/// Default time for a task.
+const TASK_TIMEOUT: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Says of the arguments of a call whether it needs approval.
+#[derive(Clone)]
+pub(crate) struct ApprovalRule(pub(crate) Arc<dyn Fn(&Payload) -> bool + Send + Sync>);
+
+/// Answers for the program what a tool asks for.
+#[derive(Clone)]
+pub(crate) struct Responder(pub(crate) Arc<Answers>);
+
+type Answers = dyn Fn(&InputQuestion) -> Option<InputAnswer> + Send + Sync;
+
+impl fmt::Debug for ApprovalRule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ApprovalRule")
+    }
+}
+
+impl fmt::Debug for Responder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Responder")
+    }
+}
+
+impl PartialEq for ApprovalRule {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl PartialEq for Responder {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
 
 /// What a program says about a tool. Without a word a tool changes the world: its intent is durable before it is called,
 /// it is called once, and an outcome that nobody knows is [`InDoubt`](aether_core::failure::StepError::InDoubt).
@@ -27,6 +67,10 @@ pub struct Contract {
     pub(crate) options: StepOptions,
     pub(crate) timeout: Duration,
     pub(crate) key_argument: Option<String>,
+    pub(crate) approval_rule: Option<ApprovalRule>,
+    pub(crate) responder: Option<Responder>,
+    pub(crate) input_expires: Option<Duration>,
+    pub(crate) task_timeout: Duration,
     retry: Option<Retry>,
 }
 
@@ -59,17 +103,35 @@ impl Contract {
     /// assert_eq!(Contract::trusting(&ToolHints::default()), Contract::tool());
     /// ```
     pub fn trusting(hints: &ToolHints) -> Self {
+        Self::tool().believing(hints)
+    }
+
+    /// This contract, lowered to what the hints say.
+    pub(crate) fn believing(&self, hints: &ToolHints) -> Self {
         match (hints.read_only, hints.idempotent) {
-            (Some(true), _) => Self::read(),
-            (_, Some(true)) => Self::tool().idempotent(),
-            _ => Self::tool(),
+            (Some(true), _) => {
+                let read = Self::read();
+                let options = StepOptions { approval: self.options.approval, ..read.options };
+                Self { options, ..self.clone() }
+            }
+            (_, Some(true)) => self.clone().idempotent(),
+            _ => self.clone(),
         }
     }
 
     fn of(class: EffectClass) -> Self {
         // The call has a timeout of its own, which can tell whether anything was sent.
         let options = StepOptions { timeout: None, ..StepOptions::of(class) };
-        Self { options, timeout: TOOL_TIMEOUT, key_argument: None, retry: None }
+        Self {
+            options,
+            timeout: TOOL_TIMEOUT,
+            key_argument: None,
+            approval_rule: None,
+            responder: None,
+            input_expires: None,
+            task_timeout: TASK_TIMEOUT,
+            retry: None,
+        }
     }
 
     /// Says that the server spots repeats, by the key in the call: a call whose answer was lost is made again under the
@@ -92,6 +154,55 @@ impl Contract {
     /// A person must agree before the tool is called.
     pub fn needs_approval(mut self) -> Self {
         self.options.approval = Approval::Required;
+        self.approval_rule = None;
+        self
+    }
+
+    /// A person must agree before the tool is called, where `rule` says so of its arguments. The rule is asked once, before the
+    /// call; one that panics requires approval.
+    ///
+    /// ```
+    /// use aether_mcp::Contract;
+    /// #[derive(serde::Deserialize)]
+    /// struct Transfer { cents: u64 }
+    /// let large = |args: &aether_core::payload::Payload| args.decode::<Transfer>().map_or(true, |it| it.cents > 100_00);
+    /// let transfer = Contract::tool().needs_approval_when(large);
+    /// ```
+    pub fn needs_approval_when(mut self, rule: impl Fn(&Payload) -> bool + Send + Sync + 'static) -> Self {
+        if self.options.approval != Approval::Required {
+            self.options.approval = Approval::ByArguments;
+            self.approval_rule = Some(ApprovalRule(Arc::new(rule)));
+        }
+        self
+    }
+
+    /// Lets the program answer what the tool asks for in the middle of a call. `None` leaves a question to a person. The
+    /// function runs as workflow code does, so its answer must follow from the question; and an answer that does not fit the
+    /// requested schema ends the call.
+    ///
+    /// ```
+    /// use aether_mcp::{Contract, InputAnswer, InputQuestion};
+    /// let never = |asked: &InputQuestion| asked.url.is_some().then_some(InputAnswer::Decline);
+    /// let transfer = Contract::tool().answered_by(never);
+    /// ```
+    pub fn answered_by(
+        mut self,
+        answers: impl Fn(&InputQuestion) -> Option<InputAnswer> + Send + Sync + 'static,
+    ) -> Self {
+        self.responder = Some(Responder(Arc::new(answers)));
+        self
+    }
+
+    /// How long a person has for an answer that the tool asks for; it gets [`InputAnswer::Cancel`] then. Without it a question
+    /// stays open until it is answered.
+    pub fn input_expires(mut self, limit: Duration) -> Self {
+        self.input_expires = Some(limit);
+        self
+    }
+
+    /// Time for a task, where the server makes one of the call. Default 24 h. After it the server is told to cancel the task.
+    pub fn task_timeout(mut self, timeout: Duration) -> Self {
+        self.task_timeout = timeout;
         self
     }
 
@@ -119,9 +230,15 @@ impl Contract {
         self.options.class.changes_world()
     }
 
+    /// The options of a later round of a call, which was approved at its beginning.
+    pub(crate) fn later_options(&self) -> StepOptions {
+        StepOptions { approval: Approval::Never, ..self.step_options() }
+    }
+
     /// The options of a call as a step of the engine.
     pub(crate) fn step_options(&self) -> StepOptions {
-        let mut options = self.options;
+        // What undoes a call that became a task is to cancel the task, if it still runs.
+        let mut options = StepOptions { compensated: true, ..self.options };
         if !self.changes_world() {
             options.retry = self.retry;
         } else if options.idempotent {

@@ -6,6 +6,8 @@ use std::time::Duration;
 use aether_core::failure::{ErrorHints, KnownError};
 use aether_core::outcome::{Classify, FailureClass};
 
+use crate::reply::TaskEnd;
+
 /// What was asked of which server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Asked {
@@ -61,7 +63,7 @@ pub enum McpError {
         asked: Asked,
         /// What the server said.
         reason: String,
-        /// How long the server asks to wait, if it said so in seconds.
+        /// How long the server asks to wait, if it said so.
         retry_after: Option<Duration>,
     },
     /// The server refused the call as it is: unknown tool, wrong arguments, no authorization.
@@ -104,6 +106,24 @@ pub enum McpError {
         /// What it is instead.
         reason: String,
     },
+    /// The tool asks for something that this client does not offer, or asks without end. It was not told an answer.
+    #[error("{asked}: the tool asks for {reason}")]
+    Asks {
+        /// What was asked for.
+        asked: Asked,
+        /// What the tool asks for.
+        reason: String,
+    },
+    /// The call became a task of the server, which gave no result.
+    #[error("{asked}: {reason}")]
+    Task {
+        /// What was asked for.
+        asked: Asked,
+        /// How it ended.
+        end: TaskEnd,
+        /// What the server said.
+        reason: String,
+    },
     /// The run is being cancelled, and the call changes nothing: it was dropped.
     #[error("{asked}: dropped, because the run is being cancelled")]
     Cancelled {
@@ -125,6 +145,8 @@ impl McpError {
             | Self::Timeout { asked, .. }
             | Self::Lost { asked, .. }
             | Self::Unexpected { asked, .. }
+            | Self::Asks { asked, .. }
+            | Self::Task { asked, .. }
             | Self::Cancelled { asked } => asked,
         }
     }
@@ -135,7 +157,7 @@ impl Classify for McpError {
     /// failure.
     fn class(&self) -> FailureClass {
         match self {
-            Self::UnknownServer { .. } | Self::Invalid { .. } | Self::Refused { .. } => {
+            Self::UnknownServer { .. } | Self::Invalid { .. } | Self::Refused { .. } | Self::Asks { .. } => {
                 FailureClass::Permanent
             }
             Self::NotConnected { .. } | Self::NotTaken { .. } | Self::Cancelled { .. } => {
@@ -144,7 +166,7 @@ impl Classify for McpError {
             _ if self.asked().changes_world => FailureClass::Unknown,
             Self::Timeout { .. } | Self::Lost { .. } => FailureClass::Retryable,
             Self::Failed { .. } => FailureClass::Unclassified,
-            Self::Unexpected { .. } => FailureClass::Permanent,
+            Self::Unexpected { .. } | Self::Task { .. } => FailureClass::Permanent,
         }
     }
 

@@ -4,11 +4,13 @@
 //! that it started in its group, when its connection is dropped.
 
 use std::io;
+use std::pin::Pin;
 use std::process::Stdio;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process_group};
-use tokio::io::AsyncReadExt as _;
+use tokio::io::{AsyncRead, AsyncReadExt as _, ReadBuf};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -102,5 +104,45 @@ async fn log(server: String, mut stderr: ChildStderr) {
     while let Ok(read @ 1..) = stderr.read(&mut bytes).await {
         let text = String::from_utf8_lossy(&bytes[..read]);
         tracing::debug!(target: "aether::mcp", server, stderr = %text.trim_end());
+    }
+}
+
+/// What a child writes, line by line; a line that is too long is an error, so that who waits for it need not wait for the end
+/// of a timeout.
+#[derive(Debug)]
+pub(crate) struct BoundedLines<R> {
+    lines: R,
+    longest: usize,
+    /// Bytes since the last line break.
+    so_far: usize,
+}
+
+impl<R> BoundedLines<R> {
+    pub(crate) fn new(lines: R, longest: usize) -> Self {
+        Self { lines, longest, so_far: 0 }
+    }
+}
+
+impl<R: AsyncRead + Unpin> AsyncRead for BoundedLines<R> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        ready!(Pin::new(&mut self.lines).poll_read(cx, buffer))?;
+        for part in buffer.filled()[before..].split_inclusive(|byte| *byte == b'\n') {
+            let ends = part.ends_with(b"\n");
+            self.so_far = self.so_far.saturating_add(part.len() - usize::from(ends));
+            if self.so_far > self.longest {
+                let reason =
+                    format!("a message is longer than {} bytes (`Server::max_message`)", self.longest);
+                return Poll::Ready(Err(io::Error::new(io::ErrorKind::InvalidData, reason)));
+            }
+            if ends {
+                self.so_far = 0;
+            }
+        }
+        Poll::Ready(Ok(()))
     }
 }

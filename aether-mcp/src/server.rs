@@ -25,6 +25,7 @@ pub struct Server {
     pub(crate) place: Place,
     pub(crate) connect_timeout: Duration,
     pub(crate) max_message: usize,
+    pub(crate) handshake: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -66,7 +67,7 @@ impl Server {
     }
 
     fn at(place: Place) -> Self {
-        Self { place, connect_timeout: CONNECT_TIMEOUT, max_message: MAX_MESSAGE }
+        Self { place, connect_timeout: CONNECT_TIMEOUT, max_message: MAX_MESSAGE, handshake: false }
     }
 
     /// Adds an argument to the command of a child process.
@@ -115,8 +116,15 @@ impl Server {
         self
     }
 
-    /// Largest message of the server, in bytes. Default 8 MiB. A larger one counts as a lost answer; one from a child process
-    /// is found out only by the timeout of its call.
+    /// The server is of a protocol before that of 2026-07-28: it is not asked which one it speaks. Such servers answer the
+    /// question with an error, and are then spoken to as this says; some child processes do not answer it at all, and without
+    /// this their first call waits ten seconds longer.
+    pub fn older_protocol(mut self) -> Self {
+        self.handshake = true;
+        self
+    }
+
+    /// Largest message of the server, in bytes. Default 8 MiB. A larger one counts as a lost answer.
     pub fn max_message(mut self, bytes: usize) -> Self {
         self.max_message = bytes;
         self

@@ -6,8 +6,16 @@ mod floors;
 
 use floors::Layout;
 
-const FLOORS: &[&[&str]] =
-    &[&["error", "list", "result", "server"], &["contract", "process"], &["connection"], &["call"]];
+const FLOORS: &[&[&str]] = &[
+    &["input", "list", "result", "server"],
+    &["contract", "process", "reply"],
+    &["error"],
+    &["connection"],
+    &["bodies"],
+    &["drive"],
+    &["call"],
+    &["serve", "toolbox"],
+];
 
 #[test]
 fn no_import_leads_up_or_in_a_circle() {

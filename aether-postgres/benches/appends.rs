@@ -57,6 +57,7 @@ impl Drive<'_> {
             code: None,
             unless_asked_to_end: false,
             renews: None,
+            streams: Vec::new(),
             ack,
         }
     }

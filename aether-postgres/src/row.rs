@@ -135,6 +135,7 @@ pub(crate) fn frame(row: &Row) -> Result<StoredFrame, OpError> {
         epoch: nat(get(row, 2)?, "epoch")?,
         text: get(row, 3)?,
         chain: chain(get(row, 4)?)?,
+        decoded: None,
     })
 }
 

@@ -27,6 +27,7 @@ use crate::placement::leases::{each, reached};
 use crate::placement::search::at;
 use crate::placement::shared::Shared;
 use crate::placement::{family, join};
+use crate::streams::write_streams;
 
 /// A store in one or several Postgres databases. Needs a tokio runtime; [`Store::close`] writes what is queued.
 #[derive(Debug)]
@@ -471,13 +472,12 @@ impl Store for PostgresStore {
         &self,
         writes: Vec<StreamWrite>,
     ) -> BoxFuture<'_, Result<Vec<Option<Vec<StreamItem>>>, StoreError>> {
-        Box::pin(async move {
-            let mut written = Vec::with_capacity(writes.len());
-            for write in &writes {
-                written.push(at!(self.shared, write.run.as_str(), |db| db.write_stream(write))?);
-            }
-            Ok(written)
-        })
+        Box::pin(async move { write_streams(&self.shared, &writes).await })
+    }
+
+    fn open_streams(&self, run: &RunId) -> BoxFuture<'_, Result<Vec<CommandId>, StoreError>> {
+        let run = run.clone();
+        Box::pin(async move { at!(self.shared, run.as_str(), |db| db.open_streams(&run)) })
     }
 
     fn stream(

@@ -1,15 +1,20 @@
 //! Streams.
 //!
-//! Promise: a write takes effect whole, in one transaction that holds the run's row, and only at the epoch of the run's
-//! worker. One that was made although its answer was lost is not made twice.
+//! Promise: all chunks of one call are one transaction in each database, or few. It holds the rows of their runs, and each
+//! takes effect only at the epoch of its run's worker. One that was made although its answer was lost is not made twice.
+
+use std::collections::{BTreeMap, HashSet};
 
 use aether_core::id::{CommandId, RunId};
-use aether_core::store::{StoreError, StreamChange, StreamItem, StreamKind, StreamWrite};
+use aether_core::store::{StoreError, StreamItem, StreamKind, StreamWrite};
+use futures_util::future::join4;
 use tokio_postgres::Row;
 
-use crate::connection::{Param, Transaction};
+use crate::connection::{Connection, Param};
 use crate::database::{Database, ask};
 use crate::error::OpError;
+use crate::placement::search::at;
+use crate::placement::shared::Shared;
 use crate::row::{self, get};
 use crate::shard::shard;
 
@@ -33,56 +38,63 @@ CREATE TABLE streams(
 CREATE INDEX streams_open ON streams(shard, run, command, stream, seq) WHERE kind IN (0, 2);
 "#;
 
-/// Holds the row, so that no worker claims the run meanwhile.
-const OWNED: &str =
-    "SELECT 1 FROM runs WHERE shard = $1::int2 AND id = $2::text AND epoch = $3::int8 AND status < 3
-    FOR NO KEY UPDATE";
+/// Holds the rows of runs, so that no worker claims them meanwhile and nobody else writes to their streams. A statement of
+/// its own: the next one sees what was written before the rows were free. In one order, so that nobody waits in a circle.
+pub(crate) const HOLD: &str = "SELECT 1 FROM runs r
+    JOIN unnest($1::int2[], $2::text[]) AS q(shard, run) ON r.shard = q.shard AND r.id = q.run
+    ORDER BY r.shard, r.id FOR NO KEY UPDATE OF r";
 
-const NEWEST_PART: &str =
-    "SELECT part FROM streams WHERE shard = $1::int2 AND run = $2::text AND stream = $3::text
-    AND command = $4::text AND kind = 0 ORDER BY seq DESC LIMIT 1";
+/// Writes at most one chunk for each stream and command. Gives a row for each that is not refused, and one for each item.
+const WRITE: &str = "
+WITH w AS MATERIALIZED (SELECT w.* FROM unnest($1::int8[], $2::int2[], $3::text[], $4::int8[], $5::text[], $6::text[],
+        $7::int8[], $8::int8[], $9::int8[], $10::text[])
+        AS w(no, shard, run, epoch, stream, command, attempt, at, part, data)
+    JOIN runs r ON r.shard = w.shard AND r.id = w.run WHERE r.epoch = w.epoch AND r.status < 3),
+open AS MATERIALIZED (SELECT w.no, s.shard, s.run, s.stream, s.seq, s.since FROM w
+    JOIN streams s ON s.shard = w.shard AND s.run = w.run AND s.command = w.command AND s.stream = w.stream
+        AND s.kind IN (0, 2)
+    WHERE w.part = 0),
+items AS (SELECT no, 0 AS place, 2::int2 AS kind, min(since) AS since FROM open GROUP BY no
+    UNION ALL SELECT w.no, 1, 0::int2, NULL FROM w WHERE w.part = 0 OR w.part = 1 + (SELECT s.part FROM streams s
+        WHERE s.shard = w.shard AND s.run = w.run AND s.command = w.command AND s.stream = w.stream AND s.kind = 0
+        ORDER BY s.seq DESC LIMIT 1)),
+numbered AS MATERIALIZED (SELECT w.*, i.place, i.kind, i.since,
+        (SELECT coalesce(max(s.seq), 0) FROM streams s
+            WHERE s.shard = w.shard AND s.run = w.run AND s.stream = w.stream)
+        + row_number() OVER (PARTITION BY w.shard, w.run, w.stream ORDER BY w.no, i.place) AS seq
+    FROM items i JOIN w ON w.no = i.no),
+gone AS (DELETE FROM streams s USING open o
+    WHERE s.shard = o.shard AND s.run = o.run AND s.stream = o.stream AND s.seq = o.seq),
+made AS (INSERT INTO streams(shard, run, stream, seq, since, kind, command, attempt, epoch, at, part, data)
+    SELECT shard, run, stream, seq, coalesce(since, seq), kind, command, attempt, epoch, at,
+        CASE kind WHEN 0 THEN part ELSE 0 END, CASE kind WHEN 0 THEN data ELSE 'null' END FROM numbered)
+SELECT w.no, n.seq, coalesce(n.since, n.seq), n.kind FROM w LEFT JOIN numbered n ON n.no = w.no ORDER BY w.no, n.place";
 
-const OPEN: &str = "SELECT DISTINCT stream FROM streams WHERE shard = $1::int2 AND run = $2::text
-    AND command = $3::text AND kind IN (0, 2) ORDER BY stream";
-
-const SINCE: &str =
-    "SELECT min(since) FROM streams WHERE shard = $1::int2 AND run = $2::text AND stream = $3::text
-    AND command = $4::text AND kind IN (0, 2)";
-
-const DELETE: &str = "DELETE FROM streams WHERE shard = $1::int2 AND run = $2::text AND stream = $3::text
-    AND command = $4::text AND kind IN (0, 2) AND seq < $5::int8";
-
-const FOLD: &str = "
-WITH open AS (SELECT seq, since, kind, data FROM streams WHERE shard = $1::int2 AND run = $2::text
-        AND stream = $3::text AND command = $4::text AND kind IN (0, 2)),
-    kept AS (SELECT max(seq) FILTER (WHERE kind = 0) AS seq, min(since) AS since,
-        '[' || string_agg(substr(data, 2, length(data) - 2), ',' ORDER BY seq) FILTER (WHERE kind = 0) || ']' AS data
-        FROM open)
-UPDATE streams s SET kind = 1, part = 0, since = kept.since, data = kept.data FROM kept
-    WHERE s.shard = $1 AND s.run = $2 AND s.stream = $3 AND s.seq = kept.seq";
-
-const PUSH: &str = "
-INSERT INTO streams(shard, run, stream, seq, since, kind, command, attempt, epoch, at, part, data)
-SELECT $1::int2, $2::text, $3::text, last.seq + 1, coalesce($4::int8, last.seq + 1), $5::int2, $6::text, $7::int8,
-    $8::int8, $9::int8, $10::int8, $11::text
-FROM (SELECT coalesce(max(seq), 0) AS seq FROM streams WHERE shard = $1 AND run = $2 AND stream = $3) last
-RETURNING stream, seq, since, kind, command, attempt, epoch, at, data";
+const OPEN: &str =
+    "SELECT DISTINCT command FROM streams WHERE shard = $1::int2 AND run = $2::text AND kind = 0
+    ORDER BY command";
 
 const READ: &str = "SELECT stream, seq, since, kind, command, attempt, epoch, at, data FROM streams
     WHERE shard = $1::int2 AND run = $2::text AND stream = $3::text AND seq > $4::int8 ORDER BY seq LIMIT $5::int8";
 
+/// What became of a write: the items that it made, or nothing where it was refused.
+pub(crate) type Written = Option<Vec<StreamItem>>;
+
 impl Database {
-    /// One of the writes of [`Store::write_streams`](aether_core::store::Store::write_streams).
-    pub(crate) async fn write_stream(
-        &self,
-        write: &StreamWrite,
-    ) -> Result<Option<Vec<StreamItem>>, StoreError> {
+    /// See [`Store::write_streams`](aether_core::store::Store::write_streams); all runs are in this database.
+    pub(crate) async fn write_streams(&self, writes: &[&StreamWrite]) -> Result<Vec<Written>, StoreError> {
+        let mut written = Vec::with_capacity(writes.len());
+        for round in rounds(writes) {
+            written.extend(ask!(self, |conn| write(conn, round).await)?);
+        }
+        Ok(written)
+    }
+
+    /// See [`Store::open_streams`](aether_core::store::Store::open_streams).
+    pub(crate) async fn open_streams(&self, run: &RunId) -> Result<Vec<CommandId>, StoreError> {
         ask!(self, |conn| {
-            let transaction = conn.begin().await?;
-            let streams = Streams { transaction: &transaction, of: shard(write.run.as_str()), write };
-            let written = streams.write().await?;
-            transaction.commit().await?;
-            Ok(written)
+            let rows = conn.query(OPEN, &[&shard(run.as_str()), &run.as_str()]).await?;
+            rows.iter().map(|row| Ok(CommandId::from(get::<String>(row, 0)?))).collect()
         })
     }
 
@@ -102,123 +114,124 @@ impl Database {
     }
 }
 
-/// The streams of one run, in a transaction.
-struct Streams<'t> {
-    transaction: &'t Transaction<'t>,
-    of: i16,
-    write: &'t StreamWrite,
+/// See [`Store::write_streams`](aether_core::store::Store::write_streams).
+pub(crate) async fn write_streams(
+    shared: &Shared,
+    writes: &[StreamWrite],
+) -> Result<Vec<Written>, StoreError> {
+    let mut places: BTreeMap<usize, Vec<(usize, &StreamWrite)>> = BTreeMap::new();
+    for (place, write) in writes.iter().enumerate() {
+        let database = shared.map.spot(shard(write.run.as_str())).database;
+        places.entry(database).or_default().push((place, write));
+    }
+    let mut written: Vec<Written> = vec![None; writes.len()];
+    for (database, of_it) in places {
+        let (at, of_it): (Vec<usize>, Vec<&StreamWrite>) = of_it.into_iter().unzip();
+        for (place, answer) in at.into_iter().zip(shared.database(database).write_streams(&of_it).await?) {
+            if let Some(written) = written.get_mut(place) {
+                *written = answer;
+            }
+        }
+    }
+    // A run whose bucket has moved meanwhile is not where it was looked for.
+    let unknown = written.iter_mut().zip(writes).filter(|(written, _)| written.is_none());
+    for (written, write) in unknown.filter(|_| shared.is_sharded()) {
+        *written = at!(shared, write.run.as_str(), |db| one(db, write))?;
+    }
+    Ok(written)
 }
 
-impl Streams<'_> {
-    fn run(&self) -> &str {
-        self.write.run.as_str()
-    }
+async fn one(database: &Database, write: &StreamWrite) -> Result<Written, StoreError> {
+    Ok(database.write_streams(&[write]).await?.pop().flatten())
+}
 
-    async fn write(&self) -> Result<Option<Vec<StreamItem>>, OpError> {
-        let epoch = row::int(self.write.epoch);
-        if self.transaction.query(OWNED, &[&self.of, &self.run(), &epoch]).await?.is_empty() {
-            return Ok(None);
+/// The writes in pieces, in each of which a command writes once to a stream: a statement sees the rows as they were before.
+fn rounds<'a, 'w>(writes: &'a [&'w StreamWrite]) -> Vec<&'a [&'w StreamWrite]> {
+    let (mut rounds, mut rest) = (Vec::new(), writes);
+    while !rest.is_empty() {
+        let mut seen = HashSet::new();
+        let new = rest.iter().take_while(|write| seen.insert((&write.run, &write.stream, &write.command)));
+        let (round, after) = rest.split_at(new.count());
+        rounds.push(round);
+        rest = after;
+    }
+    rounds
+}
+
+/// Writes one round, in one transaction.
+async fn write(conn: &Connection, writes: &[&StreamWrite]) -> Result<Vec<Written>, OpError> {
+    let numbers: Vec<i64> = (0..).take(writes.len()).collect();
+    let runs: Vec<&str> = writes.iter().map(|write| write.run.as_str()).collect();
+    let shards: Vec<i16> = runs.iter().map(|run| shard(run)).collect();
+    let epochs: Vec<i64> = writes.iter().map(|write| row::int(write.epoch)).collect();
+    let streams: Vec<&str> = writes.iter().map(|write| &*write.stream).collect();
+    let commands: Vec<&str> = writes.iter().map(|write| write.command.as_str()).collect();
+    let attempts: Vec<i64> = writes.iter().map(|write| i64::from(write.attempt)).collect();
+    let ats: Vec<i64> = writes.iter().map(|write| row::micros(write.at)).collect();
+    let parts: Vec<i64> = writes.iter().map(|write| i64::from(write.part)).collect();
+    let data: Vec<&str> = writes.iter().map(|write| write.items.as_str()).collect();
+    // Before the transaction begins: preparing is a round trip of its own.
+    conn.prepare(HOLD).await?;
+    conn.prepare(WRITE).await?;
+    let hold: [Param<'_>; 2] = [&shards, &runs];
+    let params: [Param<'_>; 10] =
+        [&numbers, &shards, &runs, &epochs, &streams, &commands, &attempts, &ats, &parts, &data];
+    // All are sent at once, and the server works them off in order; after an error in one the rest does nothing.
+    let (begun, held, rows, committed) = join4(
+        conn.word(conn.beginning()),
+        conn.rows(HOLD, &hold),
+        conn.rows(WRITE, &params),
+        conn.word("COMMIT"),
+    )
+    .await;
+    begun?;
+    held?;
+    let rows = rows?;
+    committed?;
+    let mut written: Vec<Written> = vec![None; writes.len()];
+    for row in &rows {
+        let number = usize::try_from(get::<i64>(row, 0)?).unwrap_or(usize::MAX);
+        let (Some(write), Some(of)) = (writes.get(number), written.get_mut(number)) else { continue };
+        let items = of.get_or_insert_default();
+        if let Some(seq) = get::<Option<i64>>(row, 1)? {
+            items.push(made(write, seq, get(row, 2)?, get(row, 3)?)?);
         }
-        match &self.write.change {
-            StreamChange::Chunk { stream, part, items } => {
-                self.chunk(stream, *part, items.as_str()).await.map(Some)
-            }
-            StreamChange::End { keeps, digest } => {
-                let mut written = Vec::new();
-                for stream in self.open().await? {
-                    let kept = keeps.as_ref().is_none_or(|keeps| keeps.contains(&stream));
-                    if !(kept && self.fold(&stream).await?) {
-                        written.extend(self.restart(&stream).await?);
-                    } else {
-                        let digest = format!("\"{}\"", digest.as_str());
-                        written.push(self.push(&stream, StreamKind::Committed, None, 0, &digest).await?);
-                    }
-                }
-                Ok(Some(written))
-            }
-        }
     }
+    Ok(written)
+}
 
-    async fn chunk(&self, stream: &str, part: u32, items: &str) -> Result<Vec<StreamItem>, OpError> {
-        let mut written = Vec::new();
-        if part == 0 {
-            written.extend(self.restart(stream).await?);
-        } else {
-            let command = self.write.command.as_str();
-            let newest =
-                self.transaction.query(NEWEST_PART, &[&self.of, &self.run(), &stream, &command]).await?;
-            let newest: Option<i64> = newest.first().map(|row| get(row, 0)).transpose()?;
-            if newest.is_some_and(|newest| newest >= i64::from(part)) {
-                return Ok(written);
-            }
-        }
-        written.push(self.push(stream, StreamKind::Chunk, None, part, items).await?);
-        Ok(written)
-    }
+/// The item that a write made under this number.
+fn made(write: &StreamWrite, seq: i64, since: i64, kind: i16) -> Result<StreamItem, OpError> {
+    let kind = known(kind)?;
+    let data = match kind {
+        StreamKind::Chunk => write.items.clone(),
+        _ => aether_core::payload::Payload::null(),
+    };
+    Ok(StreamItem {
+        stream: write.stream.clone(),
+        seq: row::nat(seq, "number of an item")?,
+        since: row::nat(since, "first number of an item")?,
+        kind,
+        command: write.command.clone(),
+        attempt: write.attempt,
+        epoch: write.epoch,
+        at: write.at,
+        data,
+    })
+}
 
-    /// The streams in which the command has open items.
-    async fn open(&self) -> Result<Vec<String>, OpError> {
-        let rows =
-            self.transaction.query(OPEN, &[&self.of, &self.run(), &self.write.command.as_str()]).await?;
-        rows.iter().map(|row| get(row, 0)).collect()
-    }
-
-    /// Puts an item of kind `Restarted` in the place of the open ones, if there are any.
-    async fn restart(&self, stream: &str) -> Result<Option<StreamItem>, OpError> {
-        let command = self.write.command.as_str();
-        let rows = self.transaction.query(SINCE, &[&self.of, &self.run(), &stream, &command]).await?;
-        let since: Option<i64> = rows.first().map_or(Ok(None), |row| get(row, 0))?;
-        let Some(since) = since else { return Ok(None) };
-        let restarted = self.push(stream, StreamKind::Restarted, Some(since), 0, "null").await?;
-        self.delete(stream, row::int(restarted.seq)).await?;
-        Ok(Some(restarted))
-    }
-
-    /// Puts one item in the place of the command's chunks; says whether there were any.
-    async fn fold(&self, stream: &str) -> Result<bool, OpError> {
-        let params: [Param<'_>; 4] = [&self.of, &self.run(), &stream, &self.write.command.as_str()];
-        let folded = self.transaction.execute(FOLD, &params).await? > 0;
-        if folded {
-            self.delete(stream, i64::MAX).await?;
-        }
-        Ok(folded)
-    }
-
-    async fn delete(&self, stream: &str, before: i64) -> Result<(), OpError> {
-        let command = self.write.command.as_str();
-        let params: [Param<'_>; 5] = [&self.of, &self.run(), &stream, &command, &before];
-        self.transaction.execute(DELETE, &params).await.map(drop)
-    }
-
-    async fn push(
-        &self,
-        stream: &str,
-        kind: StreamKind,
-        since: Option<i64>,
-        part: u32,
-        data: &str,
-    ) -> Result<StreamItem, OpError> {
-        let write = self.write;
-        let (attempt, epoch, part) = (i64::from(write.attempt), row::int(write.epoch), i64::from(part));
-        let (kind, at) = (kind.number(), row::micros(write.at));
-        let command = write.command.as_str();
-        let params: [Param<'_>; 11] =
-            [&self.of, &self.run(), &stream, &since, &kind, &command, &attempt, &epoch, &at, &part, &data];
-        let rows = self.transaction.query(PUSH, &params).await?;
-        let missing = || OpError::Row(format!("an item of stream `{stream}` was not written"));
-        rows.first().ok_or_else(missing).and_then(item)
-    }
+fn known(kind: i16) -> Result<StreamKind, OpError> {
+    let unknown =
+        || OpError::Row(format!("an item of a stream is of kind {kind}, which this build does not know"));
+    StreamKind::from_number(kind).ok_or_else(unknown)
 }
 
 fn item(row: &Row) -> Result<StreamItem, OpError> {
-    let kind: i16 = get(row, 3)?;
-    let unknown =
-        || OpError::Row(format!("an item of a stream is of kind {kind}, which this build does not know"));
     Ok(StreamItem {
         stream: get(row, 0)?,
         seq: row::nat(get(row, 1)?, "number of an item")?,
         since: row::nat(get(row, 2)?, "first number of an item")?,
-        kind: StreamKind::from_number(kind).ok_or_else(unknown)?,
+        kind: known(get(row, 3)?)?,
         command: CommandId::from(get::<String>(row, 4)?),
         attempt: row::nat32(get(row, 5)?, "attempt")?,
         epoch: row::nat(get(row, 6)?, "epoch")?,

@@ -78,6 +78,7 @@ fn append(store: &PostgresStore, run: &RunId) -> AppendReply {
         code: None,
         unless_asked_to_end: false,
         renews: None,
+        streams: Vec::new(),
         ack,
     });
     reply

@@ -53,6 +53,7 @@ impl Run {
             code: None,
             unless_asked_to_end: false,
             renews: None,
+            streams: Vec::new(),
             ack: ack.unwrap_or_else(|| Ack::silent(self.id.clone(), next, self.tail.clone())),
         }
     }

@@ -19,6 +19,7 @@ use crate::error::{AppendOpError, OpError};
 use crate::renewal::begin_generation;
 use crate::sched::Instant;
 use crate::statements::{Head, Statements};
+use crate::streams;
 
 /// More heads than this are forgotten between two transactions.
 const HEADS: usize = 50_000;
@@ -230,6 +231,7 @@ impl<'c> Batch<'c> {
             head.next += u64::from(frame.count);
         }
         head.at = append.at;
+        streams::end(self.conn, no, append)?;
         if let Some(renewal) = &append.renews {
             begin_generation(self.conn, &append.run, no, base, renewal)?;
         }

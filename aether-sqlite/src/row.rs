@@ -142,6 +142,7 @@ pub(crate) fn frame(row: &Row<'_>) -> Result<StoredFrame, OpError> {
         epoch: nat(row.get(2)?, "epoch")?,
         text: row.get(3)?,
         chain: chain(row.get_ref(4)?.as_blob().map_err(|e| OpError::Row(e.to_string()))?)?,
+        decoded: None,
     })
 }
 

@@ -494,7 +494,12 @@ impl Store for SqliteStore {
         &self,
         writes: Vec<StreamWrite>,
     ) -> BoxFuture<'_, Result<Vec<Option<Vec<StreamItem>>>, StoreError>> {
-        self.write(move |batch| writes.iter().map(|write| batch.write_stream(write)).collect())
+        self.write(move |batch| writes.iter().map(|write| streams::write(batch.conn, write)).collect())
+    }
+
+    fn open_streams(&self, run: &RunId) -> BoxFuture<'_, Result<Vec<CommandId>, StoreError>> {
+        let run = run.clone();
+        Box::pin(self.readers.ask(move |conn| streams::open(conn, &run)))
     }
 
     fn stream(

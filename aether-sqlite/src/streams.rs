@@ -5,9 +5,9 @@
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 use aether_core::id::{CommandId, RunId};
-use aether_core::store::{StreamChange, StreamItem, StreamKind, StreamWrite};
+use aether_core::store::{Append, StreamEnd, StreamItem, StreamKind, StreamWrite};
+use jiff::Timestamp;
 
-use crate::batch::Batch;
 use crate::error::OpError;
 use crate::row;
 
@@ -16,52 +16,62 @@ const OWNED: &str = "SELECT no FROM aether_runs WHERE id = ?1 AND epoch = ?2
 
 const COLUMNS: &str = "stream, seq, since, kind, command, attempt, epoch, at, data";
 
-/// Open items of a command: see [`StreamChange`].
-const OPEN: &str = "run_no = ?1 AND stream = ?2 AND command = ?3 AND kind IN (0, 2)";
+/// Open items of a command, up to an attempt of an epoch: see [`StreamEnd`].
+const OPEN: &str = "run_no = ?1 AND stream = ?2 AND command = ?3 AND kind IN (0, 2)
+    AND (epoch < ?4 OR attempt <= ?5)";
 
-/// The streams of one run, on the writer's connection.
+/// The streams of one run as one command writes them, on the writer's connection.
 struct Streams<'c> {
     conn: &'c Connection,
     no: i64,
-    write: &'c StreamWrite,
+    command: &'c CommandId,
+    epoch: i64,
+    /// Open items of the epoch that belong to later attempts are left alone.
+    attempt: u32,
+    at: Timestamp,
 }
 
-impl Batch<'_> {
-    /// Makes one write; `None` where it is refused.
-    pub(crate) fn write_stream(&mut self, write: &StreamWrite) -> Result<Option<Vec<StreamItem>>, OpError> {
-        let mut owned = self.conn.prepare_cached(OWNED)?;
-        let found = owned.query_row(params![write.run.as_str(), row::int(write.epoch)], |row| row.get(0));
-        let Some(no) = found.optional()? else { return Ok(None) };
-        let streams = Streams { conn: self.conn, no, write };
-        match &write.change {
-            StreamChange::Chunk { stream, part, items } => streams.chunk(stream, *part, items.as_str()),
-            StreamChange::End { keeps, digest } => {
-                let mut written = Vec::new();
-                for stream in streams.open()? {
-                    let kept = keeps.as_ref().is_none_or(|keeps| keeps.contains(&stream));
-                    if !(kept && streams.fold(&stream)?) {
-                        written.extend(streams.restart(&stream)?);
-                    } else {
-                        let digest = format!("\"{}\"", digest.as_str());
-                        written.push(streams.push(&stream, StreamKind::Committed, None, 0, &digest)?);
-                    }
+/// Makes one write; `None` where it is refused.
+pub(crate) fn write(conn: &Connection, write: &StreamWrite) -> Result<Option<Vec<StreamItem>>, OpError> {
+    let epoch = row::int(write.epoch);
+    let found = conn.prepare_cached(OWNED)?.query_row(params![write.run.as_str(), epoch], |row| row.get(0));
+    let Some(no) = found.optional()? else { return Ok(None) };
+    let StreamWrite { command, attempt, at, .. } = write;
+    let streams = Streams { conn, no, command, epoch, attempt: *attempt, at: *at };
+    streams.chunk(&write.stream, write.part, write.items.as_str()).map(Some)
+}
+
+/// What an admitted append says of streams.
+pub(crate) fn end(conn: &Connection, no: i64, append: &Append) -> rusqlite::Result<()> {
+    for ended in &append.streams {
+        let StreamEnd { command, attempt, .. } = ended;
+        let epoch = row::int(append.epoch);
+        let streams = Streams { conn, no, command, epoch, attempt: *attempt, at: append.at };
+        for stream in streams.open()? {
+            match ended.kept(&stream) {
+                Some(digest) if streams.fold(&stream)? => {
+                    let digest = format!("\"{}\"", digest.as_str());
+                    streams.insert(&stream, StreamKind::Committed, None, 0, &digest)?;
                 }
-                Ok(written)
+                _ => drop(streams.restart(&stream)?),
             }
         }
-        .map(Some)
     }
+    Ok(())
 }
 
 impl Streams<'_> {
     fn chunk(&self, stream: &str, part: u32, items: &str) -> Result<Vec<StreamItem>, OpError> {
         let mut written = Vec::new();
         if part == 0 {
-            written.extend(self.restart(stream)?);
-        } else if self.newest_part(stream)?.is_some_and(|newest| newest >= i64::from(part)) {
+            if let Some(restarted) = self.restart(stream)? {
+                written.push(self.item(stream, restarted)?);
+            }
+        } else if self.newest_part(stream)?.is_none_or(|newest| newest + 1 != i64::from(part)) {
             return Ok(written);
         }
-        written.push(self.push(stream, StreamKind::Chunk, None, part, items)?);
+        let seq = self.insert(stream, StreamKind::Chunk, None, part, items)?;
+        written.push(self.item(stream, seq)?);
         Ok(written)
     }
 
@@ -69,35 +79,36 @@ impl Streams<'_> {
         let sql =
             "SELECT part FROM aether_streams WHERE run_no = ?1 AND stream = ?2 AND command = ?3 AND kind = 0
                    ORDER BY seq DESC LIMIT 1";
-        let params = params![self.no, stream, self.write.command.as_str()];
+        let params = params![self.no, stream, self.command.as_str()];
         Ok(self.conn.prepare_cached(sql)?.query_row(params, |row| row.get(0)).optional()?)
     }
 
     /// The streams in which the command has open items.
-    fn open(&self) -> Result<Vec<String>, OpError> {
+    fn open(&self) -> rusqlite::Result<Vec<String>> {
         let sql = "SELECT DISTINCT stream FROM aether_streams WHERE run_no = ?1 AND command = ?2
                    AND kind IN (0, 2) ORDER BY stream";
         let mut statement = self.conn.prepare_cached(sql)?;
-        let streams = statement.query_map(params![self.no, self.write.command.as_str()], |row| row.get(0))?;
-        Ok(streams.collect::<rusqlite::Result<_>>()?)
+        let streams = statement.query_map(params![self.no, self.command.as_str()], |row| row.get(0))?;
+        streams.collect()
     }
 
-    /// Puts an item of kind `Restarted` in the place of the open ones, if there are any.
-    fn restart(&self, stream: &str) -> Result<Option<StreamItem>, OpError> {
-        let params = params![self.no, stream, self.write.command.as_str()];
+    /// Puts an item of kind `Restarted` in the place of the open ones, if there are any; gives its number.
+    fn restart(&self, stream: &str) -> rusqlite::Result<Option<i64>> {
+        let (no, command) = (self.no, self.command.as_str());
         let sql = format!("SELECT min(since) FROM aether_streams WHERE {OPEN}");
-        let since: Option<i64> = self.conn.prepare_cached(&sql)?.query_row(params, |row| row.get(0))?;
+        let open = params![no, stream, command, self.epoch, self.attempt];
+        let since: Option<i64> = self.conn.prepare_cached(&sql)?.query_row(open, |row| row.get(0))?;
         let Some(since) = since else { return Ok(None) };
-        let restarted = self.push(stream, StreamKind::Restarted, Some(since), 0, "null")?;
-        let sql = format!("DELETE FROM aether_streams WHERE {OPEN} AND seq < ?4");
-        let params = params![self.no, stream, self.write.command.as_str(), row::int(restarted.seq)];
-        self.conn.prepare_cached(&sql)?.execute(params)?;
+        let restarted = self.insert(stream, StreamKind::Restarted, Some(since), 0, "null")?;
+        let sql = format!("DELETE FROM aether_streams WHERE {OPEN} AND seq < ?6");
+        let open = params![no, stream, command, self.epoch, self.attempt, restarted];
+        self.conn.prepare_cached(&sql)?.execute(open)?;
         Ok(Some(restarted))
     }
 
     /// Puts one item in the place of the command's chunks; says whether there were any.
-    fn fold(&self, stream: &str) -> Result<bool, OpError> {
-        let params = params![self.no, stream, self.write.command.as_str()];
+    fn fold(&self, stream: &str) -> rusqlite::Result<bool> {
+        let params = params![self.no, stream, self.command.as_str(), self.epoch, self.attempt];
         let sql = format!(
             "UPDATE aether_streams SET kind = 1, part = 0,
                  since = (SELECT min(since) FROM aether_streams WHERE {OPEN}),
@@ -114,33 +125,46 @@ impl Streams<'_> {
         Ok(folded)
     }
 
-    fn push(
+    /// Writes an item; gives its number.
+    fn insert(
         &self,
         stream: &str,
         kind: StreamKind,
         since: Option<i64>,
         part: u32,
         data: &str,
-    ) -> Result<StreamItem, OpError> {
-        let sql = format!(
+    ) -> rusqlite::Result<i64> {
+        let sql =
             "INSERT INTO aether_streams(run_no, stream, seq, since, kind, command, attempt, epoch, at, data, part)
              SELECT ?1, ?2, last.seq + 1, coalesce(?3, last.seq + 1), ?4, ?5, ?6, ?7, ?8, ?9, ?10
              FROM (SELECT coalesce(max(seq), 0) AS seq FROM aether_streams
                    WHERE run_no = ?1 AND stream = ?2) AS last
-             RETURNING {COLUMNS}"
-        );
-        let write = self.write;
-        let (command, epoch) = (write.command.as_str(), row::int(write.epoch));
-        let at = write.at.as_microsecond();
-        let params =
-            params![self.no, stream, since, kind.number(), command, write.attempt, epoch, at, data, part];
+             RETURNING seq";
+        let (command, at) = (self.command.as_str(), self.at.as_microsecond());
+        let (no, attempt, epoch) = (self.no, self.attempt, self.epoch);
+        let params = params![no, stream, since, kind.number(), command, attempt, epoch, at, data, part];
+        self.conn.prepare_cached(sql)?.query_row(params, |row| row.get(0))
+    }
+
+    fn item(&self, stream: &str, seq: i64) -> Result<StreamItem, OpError> {
+        let sql =
+            format!("SELECT {COLUMNS} FROM aether_streams WHERE run_no = ?1 AND stream = ?2 AND seq = ?3");
         let mut statement = self.conn.prepare_cached(&sql)?;
-        let mut rows = statement.query(params)?;
+        let mut rows = statement.query(params![self.no, stream, seq])?;
         match rows.next()? {
             Some(row) => item(row),
-            None => Err(OpError::Row(format!("an item of stream `{stream}` was not written"))),
+            None => Err(OpError::Row(format!("item {seq} of stream `{stream}` was not written"))),
         }
     }
+}
+
+/// The commands of a run that have open chunks.
+pub(crate) fn open(conn: &Connection, run: &RunId) -> Result<Vec<CommandId>, OpError> {
+    let sql = "SELECT DISTINCT command FROM aether_streams
+               WHERE run_no = (SELECT no FROM aether_runs WHERE id = ?1) AND kind = 0 ORDER BY command";
+    let mut statement = conn.prepare_cached(sql)?;
+    let commands = statement.query_map(params![run.as_str()], |row| row.get::<_, String>(0))?;
+    Ok(commands.map(|command| command.map(CommandId::from)).collect::<rusqlite::Result<_>>()?)
 }
 
 /// At most `limit` items with numbers above `after`.

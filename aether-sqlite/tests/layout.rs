@@ -11,7 +11,7 @@ const FLOORS: &[&[&str]] = &[
     &["base", "error", "identity", "options", "stuck", "worker_locks"],
     &["row", "schema"],
     &["waits"],
-    &["list", "open", "reader", "renewal", "statements"],
+    &["list", "open", "reader", "renewal", "statements", "streams"],
     &["batch", "prepare"],
     &[
         "calls",
@@ -22,7 +22,6 @@ const FLOORS: &[&[&str]] = &[
         "request",
         "reservations",
         "schedules",
-        "streams",
         "step_connection",
     ],
     &["purge", "sql", "writer"],
@@ -40,7 +39,6 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("Batch", "queues"),
     ("Batch", "reservations"),
     ("Batch", "schedules"),
-    ("Batch", "streams"),
 ];
 
 #[test]

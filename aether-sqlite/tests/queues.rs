@@ -360,6 +360,7 @@ impl World {
                 code: None,
                 unless_asked_to_end: false,
                 renews: None,
+                streams: Vec::new(),
                 ack,
             });
             reply.await.unwrap().unwrap();

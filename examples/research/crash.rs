@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use aether::id::{CodeId, Epoch, IdempotencyKey, Position, RunId, WorkerId};
+use aether::id::{CodeId, CommandId, Epoch, IdempotencyKey, Position, RunId, WorkerId};
 use aether::store::StoredEffect;
 use aether::store::journal::LargeValue;
 use aether::store::journal::StoredFrame;
@@ -190,6 +190,10 @@ impl Store for CrashingStore {
     }
     fn write_streams(&self, writes: Vec<StreamWrite>) -> Answer<'_, Vec<Option<Vec<StreamItem>>>> {
         self.inner.write_streams(writes)
+    }
+
+    fn open_streams(&self, run: &RunId) -> Answer<'_, Vec<CommandId>> {
+        self.inner.open_streams(run)
     }
     fn stream(&self, run: &RunId, stream: &str, after: u64, limit: usize) -> Answer<'_, Vec<StreamItem>> {
         self.inner.stream(run, stream, after, limit)

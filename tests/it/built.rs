@@ -34,7 +34,9 @@ impl Built {
         let test = std::env::current_exe().unwrap();
         let profile = test.parent().and_then(Path::parent).unwrap().to_path_buf();
         let mut build = Command::new(env!("CARGO"));
-        build.args(["build", "--quiet", "--examples", "--message-format=json"]).current_dir(root());
+        build
+            .args(["build", "--quiet", "--workspace", "--examples", "--message-format=json"])
+            .current_dir(root());
         if profile.ends_with("release") {
             build.arg("--release");
         }

@@ -117,11 +117,6 @@ async fn what_says_nothing_about_the_tool_is_in_doubt_and_is_not_sent_again() {
         Manner::Says(elsewhere),
         Manner::Error(-32603),
         Manner::Error(-32000),
-        Manner::Result(json!({ "resultType": "input_required", "requestState": "s" })),
-        Manner::Result(json!({
-            "resultType": "task", "taskId": "t", "status": "working",
-            "createdAt": "2026-01-01T00:00:00Z", "lastUpdatedAt": "2026-01-01T00:00:00Z", "ttlMs": null,
-        })),
         Manner::Result(json!(7)),
     ] {
         let (became, sent) = answered(manner.clone()).await;

@@ -7,6 +7,8 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 
+use crate::slow::Slow;
+
 /// Which protocol the server speaks.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Age {
@@ -41,6 +43,8 @@ pub(crate) enum Manner {
     Error(i64),
     /// Executes, and answers with this result.
     Result(Value),
+    /// Asks first, or answers with a task.
+    Slow,
 }
 
 #[derive(Debug)]
@@ -51,8 +55,12 @@ pub(crate) struct State {
     pub(crate) tools: Mutex<Vec<Value>>,
     /// Parameters of every executed call.
     pub(crate) executed: Mutex<Vec<Value>>,
+    /// What a tool that asks or takes long does and saw.
+    pub(crate) slow: Mutex<Slow>,
     /// Methods of all requests that were read.
     pub(crate) asked: Mutex<Vec<String>>,
+    /// How long a call is executed before it is answered, in milliseconds.
+    pub(crate) takes_ms: AtomicUsize,
     requests: AtomicUsize,
     longest: AtomicUsize,
 }
@@ -74,7 +82,9 @@ impl HttpServer {
             manner: Mutex::new(Manner::Answers),
             tools: Mutex::new(vec![tool("pay", json!({}))]),
             executed: Mutex::default(),
+            slow: Mutex::default(),
             asked: Mutex::default(),
+            takes_ms: AtomicUsize::new(0),
             requests: AtomicUsize::new(0),
             longest: AtomicUsize::new(0),
         });
@@ -97,6 +107,14 @@ impl HttpServer {
 
     pub(crate) fn behave(&self, manner: Manner) {
         *self.state.manner.lock().unwrap() = manner;
+    }
+
+    /// A server whose tool asks or takes long.
+    pub(crate) async fn slow(slow: Slow) -> Self {
+        let server = Self::start(Age::Newer).await;
+        server.behave(Manner::Slow);
+        *server.state.slow.lock().unwrap() = slow;
+        server
     }
 
     pub(crate) fn cut(&self, cut: Option<Cut>) {
@@ -134,6 +152,10 @@ async fn serve(mut stream: TcpStream, state: Arc<State>) {
         return;
     }
     let Some(answer) = answer(&head, &body, &state) else { return std::future::pending().await };
+    if body["method"] == "tools/call" {
+        let takes = state.takes_ms.load(Ordering::SeqCst) as u64;
+        tokio::time::sleep(std::time::Duration::from_millis(takes)).await;
+    }
     state.longest.fetch_max(answer.len(), Ordering::SeqCst);
     let sent = match cut {
         Some(Cut::After(method, bytes)) if body["method"] == method => {
@@ -186,7 +208,8 @@ fn answer(head: &str, body: &Value, state: &State) -> Option<String> {
             "serverInfo": { "name": "rude", "version": "1" },
         })),
         ("server/discover", Age::Newer) => result(json!({
-            "resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": { "tools": {} },
+            "resultType": "complete", "supportedVersions": ["2026-07-28"],
+            "capabilities": { "tools": {}, "extensions": { "io.modelcontextprotocol/tasks": {} } },
             "ttlMs": 0, "cacheScope": "private",
         })),
         ("tools/list", _) => {
@@ -197,6 +220,13 @@ fn answer(head: &str, body: &Value, state: &State) -> Option<String> {
             let manner = state.manner.lock().unwrap().clone();
             if let Manner::Says(status) = manner {
                 return Some(plain(status));
+            }
+            if manner == Manner::Slow {
+                let (answer, executed) = state.slow.lock().unwrap().call(&body["params"]);
+                if executed {
+                    state.executed.lock().unwrap().push(body["params"].clone());
+                }
+                return result(answer);
             }
             state.executed.lock().unwrap().push(body["params"].clone());
             let paid = json!({ "resultType": "complete", "content": [{ "type": "text", "text": "paid" }] });
@@ -209,8 +239,12 @@ fn answer(head: &str, body: &Value, state: &State) -> Option<String> {
                     let event = format!("event: message\r\ndata: {event}\r\n\r\n");
                     Some(http("200 OK", "text/event-stream", &event))
                 }
-                Manner::Answers | Manner::Says(_) => result(paid),
+                Manner::Answers | Manner::Says(_) | Manner::Slow => result(paid),
             }
+        }
+        (method, _) if method.starts_with("tasks/") => {
+            let known = state.slow.lock().unwrap().about_task(method, &body["params"]);
+            known.map_or_else(|| error(-32602), result)
         }
         (method, _) if method.starts_with("notifications/") => Some(plain("202 Accepted")),
         _ => error(-32601),

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use aether::error::RunError;
-use aether::mcp::{Contract, Mcp, Server, ToolList};
+use aether::mcp::{Contract, InputAnswer, Mcp, Server, TaskEnd, ToolList};
+use aether::people::Waiting;
 use aether::prelude::*;
 use aether::store::{MemoryStore, Store};
 use serde::{Deserialize, Serialize};
@@ -28,6 +29,13 @@ pub(crate) enum Declared {
     Idempotent,
     Keyed,
     Short,
+    /// The program answers what the tool asks.
+    Answering,
+    /// A person has a moment to answer.
+    Expiring,
+    /// A task has a moment.
+    ShortTask,
+    ReadTask,
 }
 
 impl Declared {
@@ -38,6 +46,13 @@ impl Declared {
             Self::Idempotent => Contract::tool().idempotent(),
             Self::Keyed => Contract::tool().key_argument("request_id"),
             Self::Short => Contract::tool().timeout(SHORT),
+            Self::Answering => Contract::tool().answered_by(|asked| {
+                let form = asked.schema.is_some();
+                Some(if form { InputAnswer::accept(&json!({ "amount": 7 })) } else { InputAnswer::Decline })
+            }),
+            Self::Expiring => Contract::tool().input_expires(Duration::from_millis(50)),
+            Self::ShortTask => Contract::tool().task_timeout(Duration::from_millis(1_500)),
+            Self::ReadTask => Contract::read().task_timeout(Duration::from_millis(1_500)),
         }
     }
 }
@@ -49,9 +64,26 @@ pub(crate) async fn pay(cx: &mut Cx, declared: Declared) -> Result<Became> {
     let answer = cx.mcp("bank").tool("pay").args(&json!({ "to": "ann" })).contract(contract).call().await;
     Ok(match answer {
         Ok(result) => Became::Answered(result.text()),
-        Err(StepError::InDoubt(failure)) => Became::InDoubt(failure.to_string()),
+        Err(StepError::InDoubt(failure)) => Became::InDoubt(format!("{:?} {failure}", TaskEnd::of(&failure))),
         Err(error) => Became::Failed(error.to_string()),
     })
+}
+
+/// Pays several times, and says what became of each.
+#[workflow]
+pub(crate) async fn pay_often(cx: &mut Cx, declared: Declared, times: u32) -> Result<Vec<Became>> {
+    let mut became = Vec::new();
+    for _ in 0..times {
+        became.push(pay(cx, declared).await?);
+    }
+    Ok(became)
+}
+
+/// Pays, and fails afterwards.
+#[workflow]
+pub(crate) async fn pay_and_fail(cx: &mut Cx) -> Result<()> {
+    cx.mcp("bank").tool("pay").call().await?;
+    Err(Failure::permanent("afterwards"))
 }
 
 /// Calls a tool of the process.
@@ -72,6 +104,27 @@ pub(crate) async fn call_all(cx: &mut Cx) -> Result<ToolList> {
 
 pub(crate) fn bank(server: Server) -> Mcp {
     Mcp::new().server("bank", server)
+}
+
+/// Answers every question of the run until it ends, and says what became of it.
+pub(crate) async fn answered(engine: &Engine, declared: Declared, answer: &InputAnswer) -> Became {
+    let run = engine.start::<pay>(declared).id("r").await.unwrap();
+    let id = run.id().clone();
+    let people = async {
+        loop {
+            for wait in engine.pending(&id).await.unwrap() {
+                if wait.waiting == Waiting::Question {
+                    // It may have been answered by the time the answer comes.
+                    let _late = engine.answer(&id, &wait, answer, "ann").await;
+                }
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::select! {
+        became = run.result() => became.unwrap(),
+        () = people => unreachable!(),
+    }
 }
 
 pub(crate) async fn engine(store: &MemoryStore, mcp: Mcp) -> Engine {

@@ -10,6 +10,14 @@ aether::allow_missing_deps!("each test runs a few of the workflows that are link
 
 mod calls;
 mod cuts;
+mod hints;
 mod http_server;
+mod killed;
 mod kit;
 mod processes;
+mod real;
+mod rounds;
+mod serving;
+mod slow;
+mod tasks;
+mod toolboxes;

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use aether::error::RunError;
 use aether::mcp::{Mcp, Server};
 use aether::store::MemoryStore;
 
@@ -117,4 +118,31 @@ async fn a_server_that_writes_megabytes_to_its_standard_error_is_read() {
     assert_eq!(asked(&mcp, "noise").await, "quiet");
     assert_eq!(asked(&mcp, "huge").await.len(), 3_000_000);
     mcp.close().await;
+}
+
+#[tokio::test]
+async fn a_message_that_is_too_long_is_found_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let mcp = Mcp::new().server("process", server(folder.path(), -1, 0).max_message(1_000_000));
+    let engine = engine(&MemoryStore::new(), mcp.clone()).await;
+    let run = engine.start::<ask_process>("huge".to_owned()).id("r").await.unwrap();
+    let ended = run.result().await;
+    // A timeout would say that there was no answer within its time.
+    assert!(
+        matches!(&ended, Err(RunError::Failed(why)) if why.to_string().contains("connection broke")),
+        "{ended:?}"
+    );
+    assert_eq!(asked(&mcp, "noise").await, "quiet", "the next call starts the server again");
+    mcp.close().await;
+}
+
+#[tokio::test]
+async fn a_server_that_is_known_to_be_older_is_not_asked_what_it_speaks() {
+    let folder = tempfile::tempdir().unwrap();
+    // The process ends at its second message: with a question before the handshake, that would not be the call.
+    let store = MemoryStore::new();
+    let mcp = bank(server(folder.path(), 2, 10_000).older_protocol());
+    let first = engine(&store, mcp).await;
+    assert_eq!(paid(&first, Declared::Not).await, Became::Answered("paid".into()));
+    assert_eq!(executions(folder.path()), 1);
 }

@@ -221,6 +221,8 @@ pub struct StepOptions {
     pub compensated: bool,
     /// Longest silence between two heartbeats of the body; `None` where none are expected.
     pub heartbeat: Option<Duration>,
+    /// Name of the limit on steps that its calls count in.
+    pub limit: Option<&'static str>,
 }
 
 /// Within what a business key is unique.
@@ -305,6 +307,7 @@ impl StepOptions {
             confirm: Confirm::Strict,
             compensated: false,
             heartbeat: None,
+            limit: None,
         }
     }
 }

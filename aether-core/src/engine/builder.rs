@@ -10,6 +10,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use tokio::sync::broadcast;
 
+use crate::codec::store::CodedStore;
 use crate::definition::def::Retry;
 use crate::engine::adopt::known::Adoptions;
 use crate::engine::adopt::unfit::{OnUnfit, refuse_unfit};
@@ -33,18 +34,21 @@ use crate::policy::verifiers::{Verifier, Verifiers};
 use crate::run::leases::Leases;
 use crate::run::program::RegisteredWorkflow;
 use crate::run::shared::EngineShared;
-use crate::sched::{HashMap, Mutex, Notify, OnceCell, RwLock, Semaphore, spawn};
+use crate::sched::{HashMap, Mutex, Notify, OnceCell, RwLock, Semaphore, SharedLock, spawn};
 use crate::step::body::{RegisteredStep, Step};
 use crate::step::interceptor::Interceptor;
 use crate::store::api::{Durability, Store};
 use crate::store::error::StoreError;
 use crate::store::memory::MemoryStore;
 use crate::stream::hub::StreamHub;
+use crate::vocabulary::codec::PayloadCodec;
 use crate::vocabulary::deps::Deps;
 use crate::vocabulary::environment::Environment;
 use crate::vocabulary::id::{CodeId, WorkerId};
 use crate::vocabulary::limits::Limits;
+use crate::vocabulary::masking::Masking;
 use crate::vocabulary::queue::{QueueError, Serves};
+use crate::vocabulary::redaction::Redaction;
 use crate::workflow::definition::Workflow;
 
 /// Builds an [`Engine`]: where it keeps its runs, what step bodies are given, and its settings.
@@ -70,6 +74,8 @@ pub struct EngineBuilder {
     environment: Option<Arc<dyn Environment>>,
     store: Option<OpenStore>,
     preparations: Vec<Preparation>,
+    codec: Option<Arc<dyn PayloadCodec>>,
+    redaction: Redaction,
     deps: Deps,
     policy: Arc<dyn ReplayPolicy>,
     interceptor: Option<Arc<dyn Interceptor>>,
@@ -152,6 +158,8 @@ impl EngineBuilder {
             environment,
             store: None,
             preparations: Vec::new(),
+            codec: None,
+            redaction: Redaction::default(),
             deps: Deps::default(),
             policy: Arc::new(DefaultPolicy),
             interceptor: None,
@@ -276,6 +284,43 @@ impl EngineBuilder {
     /// ```
     pub fn memory(self) -> Self {
         self.store(Arc::new(MemoryStore::default()))
+    }
+
+    /// Has every recorded value go through `codec` before it reaches the store, and back when it is read: inputs, arguments,
+    /// results, errors, messages, questions and answers, streams, large values, schedules. Ids, names, labels, times and
+    /// statuses stay in the open.
+    ///
+    /// Runs that are open may have been recorded without it, or with other keys of it: each value says by which key it was
+    /// encoded. `aether::encryption` has a codec that encrypts.
+    ///
+    /// ```
+    /// # use aether_core::engine::Engine;
+    /// use aether_core::codec::PayloadCodec;
+    ///
+    /// # fn with(codec: impl PayloadCodec) {
+    /// let builder = Engine::builder().payload_codec(codec);
+    /// # }
+    /// ```
+    pub fn payload_codec(mut self, codec: impl PayloadCodec) -> Self {
+        self.codec = Some(Arc::new(codec));
+        self
+    }
+
+    /// Replaces what `masking` finds before it is recorded, hashed or handed on: in inputs, arguments, results, errors with
+    /// their texts, messages of panics, HTTP exchanges, prompts, messages, questions, streams and progress. What was replaced
+    /// is gone: a body gets the arguments that are recorded, and a model the prompt that is recorded.
+    ///
+    /// ```
+    /// # use aether_core::engine::Engine;
+    /// use aether_core::recording::Masking;
+    ///
+    /// # fn with(api_key: &str) {
+    /// let builder = Engine::builder().redact(Masking::standard().text(api_key));
+    /// # }
+    /// ```
+    pub fn redact(mut self, masking: Masking) -> Self {
+        self.redaction = Redaction::by(masking);
+        self
     }
 
     /// Provides a value to step bodies, which get it with `cx.dep::<T>()`. One value per type.
@@ -588,6 +633,7 @@ impl EngineBuilder {
         }
         let serves = self.serves?;
         prepare(&store, self.preparations).await?;
+        let store: Arc<dyn Store> = Arc::new(CodedStore::new(store, self.codec));
         let registered = environment.monotonic();
         let worker = register(
             &*store,
@@ -599,8 +645,9 @@ impl EngineBuilder {
         if serves != Serves::ALL {
             store.serve(&worker, serves.clone()).await?;
         }
-        let streams = StreamHub::new(Arc::clone(&store), Arc::clone(&environment));
+        let streams = StreamHub::new(Arc::clone(&store), Arc::clone(&environment), self.redaction.clone());
         let shared = EngineShared {
+            booking: SharedLock::default(),
             streams,
             store,
             environment,
@@ -617,6 +664,7 @@ impl EngineBuilder {
             cancel_grace: self.cancel_grace,
             steps,
             observers: broadcast::channel(4096).0,
+            redaction: self.redaction,
         };
         let inner = Arc::new_cyclic(|inner| Inner {
             children: Arc::new(ChildRuns(Weak::clone(inner))),

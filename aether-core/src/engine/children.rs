@@ -15,11 +15,14 @@ use crate::engine::same_input::has_input;
 use crate::engine::started_as::is_or_was;
 use crate::inbox::decisions::EndRequest;
 use crate::inbox::error::SendError;
+use crate::journal::event::Event;
+use crate::journal::spending::Spending;
 use crate::run::end::RunEnd;
 use crate::run::program::{ChildEnd, ChildStart, Children, NewChild};
 use crate::sched::mutated;
 use crate::store::error::StoreError;
 use crate::store::records::Created;
+use crate::vocabulary::budget::Spend;
 use crate::vocabulary::id::{Epoch, RunId};
 use crate::vocabulary::payload::Digest;
 use crate::vocabulary::queue::StartTerms;
@@ -44,7 +47,7 @@ impl Children for ChildRuns {
         child: NewChild,
         start_guard: OwnedRwLockReadGuard<()>,
     ) -> BoxFuture<'static, Result<ChildStart, StoreError>> {
-        let NewChild { id: child, workflow, input, labels } = child;
+        let NewChild { id: child, workflow, input, labels, budget } = child;
         let inner = self.engine();
         Box::pin(async move {
             let inner = inner?;
@@ -62,7 +65,7 @@ impl Children for ChildRuns {
                 labels,
                 traceparent: None,
                 parent_epoch: (!mutated("children-are-not-fenced")).then_some(epoch),
-                terms: StartTerms::default(),
+                terms: StartTerms { budget: budget.map(Box::new), ..StartTerms::default() },
                 unique: false,
             };
             let existing = match create_run(&inner, new, Some(start_guard)).await? {
@@ -102,6 +105,17 @@ impl Children for ChildRuns {
                 }
                 Some(RunEnd::Stopped(_)) | None => None,
             })
+        })
+    }
+
+    fn spent(&self, child: RunId) -> BoxFuture<'static, Result<Option<Spend>, StoreError>> {
+        let inner = self.engine();
+        Box::pin(async move {
+            let store = &inner?.shared.store;
+            let frames = store.load(&child, 0).await?;
+            let events = crate::store::read::events(&**store, &child, &frames).await?;
+            let is_whole = matches!(events.first(), Some(Event::RunCreated(_)));
+            Ok(is_whole.then(|| Spending::fold(&events).total()))
         })
     }
 

@@ -19,6 +19,7 @@ use crate::journal::generation::Generation;
 use crate::journal::history::History;
 use crate::journal::large_values::{LargeValue, large};
 use crate::journal::obligations::Obligations;
+use crate::journal::spending::Spending;
 use crate::policy::replay::Mode;
 use crate::run::claim::Origin;
 use crate::run::fault::Fault;
@@ -79,6 +80,7 @@ async fn create_and_launch(inner: &Arc<Inner>, new: NewRunOf) -> Result<Created,
     let _admission = Arc::clone(&inner.admission).read_owned().await;
     let def = workflow.def;
     let shared = &inner.shared;
+    let input = shared.redaction.value(input);
     let mut seed = [0; 16];
     shared.environment.fill_random(&mut seed);
     let seed = hex(&seed);
@@ -102,10 +104,11 @@ async fn create_and_launch(inner: &Arc<Inner>, new: NewRunOf) -> Result<Created,
         forked_from: None,
         terms: terms.clone(),
     };
-    let (at, run) = (now(inner), id.clone());
+    let (at, run, budget) = (now(inner), id.clone(), terms.budget.clone());
     let created: crate::journal::event::Event = created.into();
     let events = std::slice::from_ref(&created);
     let large_values = large(events, shared.limits.inline);
+    shared.store.announce(&id, &labels);
     for LargeValue { value, at } in &large_values {
         shared.store.put_blob(&id, &at.sha256, value.as_str().into()).await?;
     }
@@ -146,9 +149,11 @@ async fn create_and_launch(inner: &Arc<Inner>, new: NewRunOf) -> Result<Created,
             generation: Generation::default(),
             history: History::default(),
             obligations: Obligations::default(),
+            spending: Spending::of(budget.as_deref()),
             open_waits: OpenWaits::default(),
             inbox: Vec::new(),
             effects: Vec::new(),
+            streams: Vec::new(),
             adopts: None,
             queued: false,
         };

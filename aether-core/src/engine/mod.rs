@@ -32,6 +32,7 @@ mod waits;
 mod dead_letters;
 
 mod limits;
+mod step_limits;
 mod why;
 
 mod fleet;
@@ -98,5 +99,6 @@ pub use needs::{EffectNeed, MissingNeed};
 pub use retention::{PurgeCandidate, PurgeDecision, PurgeReport, Retention};
 pub use schedules::{Backfill, NewSchedule, Schedule, ScheduleError};
 pub use start::{StartError, StartRun};
+pub use step_limits::StepLimits;
 pub use traceparent::TraceparentError;
 pub use verify::{Fit, Verified, VerifyError};

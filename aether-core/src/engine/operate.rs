@@ -13,7 +13,6 @@ use crate::inbox::decisions::EndRequest;
 use crate::inbox::error::SendError;
 use crate::inbox::replies::signal;
 use crate::inbox::topics::{CANCEL, TERMINATE};
-use crate::recording::masking::Masking;
 use crate::recording::recorded::{Recording, RecordingError};
 use crate::store::error::StoreError;
 use crate::store::filter::RunFilter;
@@ -23,6 +22,7 @@ use crate::store::records::{Message, RunRecord, Sent};
 use crate::view::levels::Trace;
 use crate::view::run::RunView;
 use crate::vocabulary::id::RunId;
+use crate::vocabulary::masking::Masking;
 use crate::vocabulary::payload::Payload;
 
 /// How long [`Engine::shutdown`] waits for bodies in flight.

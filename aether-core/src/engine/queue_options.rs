@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
+use crate::vocabulary::budget::Budget;
 use crate::vocabulary::environment::later;
 use crate::vocabulary::queue::{QueueError, QueuePlace, StartTerms};
 
@@ -17,18 +18,20 @@ pub(crate) struct QueueOptions {
     pub(super) priority: Option<i32>,
     pub(super) at: Option<Timestamp>,
     pub(super) expires: Option<Duration>,
+    pub(super) budget: Option<Budget>,
 }
 
 impl QueueOptions {
     /// The terms of a run that is started at `now`.
     pub(super) fn terms(self, now: Timestamp) -> Result<StartTerms, QueueError> {
-        let Self { queue, key, priority, at, expires } = self;
+        let Self { queue, key, priority, at, expires, budget } = self;
+        let budget = budget.map(Box::new);
         let Some(queue) = queue else {
             let given =
                 [("key", key.is_some()), ("priority", priority.is_some()), ("expires", expires.is_some())];
             return match given.into_iter().find(|(_, is_given)| *is_given) {
                 Some((option, _)) => Err(QueueError::NoQueue { option }),
-                None => Ok(StartTerms { not_before: at, ..StartTerms::default() }),
+                None => Ok(StartTerms { not_before: at, budget, ..StartTerms::default() }),
             };
         };
         let mut place = QueuePlace::new(queue)?;
@@ -39,6 +42,6 @@ impl QueueOptions {
         // It can begin from `at` on, and waits for a turn from then on.
         let begins = at.map_or(now, |at| at.max(now));
         let expires_at = expires.map(|within| later(begins, within));
-        Ok(StartTerms { queue: Some(place), not_before: at, expires_at, inputs: 0 })
+        Ok(StartTerms { queue: Some(place), not_before: at, expires_at, inputs: 0, budget })
     }
 }

@@ -24,8 +24,11 @@ pub(super) async fn has_input(
     let store = &*inner.shared.store;
     let frames = store.load_page(&existing.id, 0, 1).await?;
     let recorded = events(store, &existing.id, &frames).await?;
-    let is_same_input =
-        |recorded: &Payload| is_same(recorded, digest, &|recorded| workflow.normal_input(recorded));
+    let is_same_input = |recorded: &Payload| {
+        is_same(recorded, digest, &|recorded| {
+            Ok(inner.shared.redaction.value(workflow.normal_input(recorded)?))
+        })
+    };
     Ok(match recorded.as_slice() {
         // The input of a later generation is not what the run was started with. Former builds did not carry that.
         [_, Event::RunContinued(continued), ..] => continued.first_input.as_ref().is_some_and(is_same_input),

@@ -20,6 +20,7 @@ use crate::run::program::RegisteredWorkflow;
 use crate::store::error::StoreError;
 use crate::store::queues::Limit;
 use crate::store::records::{Created, RunRecord};
+use crate::vocabulary::budget::Budget;
 use crate::vocabulary::id::{RunId, RunIdError};
 use crate::vocabulary::labels::{LabelError, Labels};
 use crate::vocabulary::payload::{Digest, Payload, PayloadError};
@@ -273,6 +274,25 @@ impl<W: Workflow> StartRun<'_, W> {
         self
     }
 
+    /// Limits what the run may take: tokens, cost, calls and time of all its calls, child runs included. Part of the run's
+    /// first event, and never changed; a run that exists keeps its own.
+    ///
+    /// ```
+    /// # use aether_core::budget::Budget;
+    /// # use aether_core::engine::Engine;
+    /// # use aether_core::failure::Failure;
+    /// # use aether_core::workflow::Workflow;
+    /// # #[allow(non_camel_case_types)]
+    /// # async fn example<greet>(engine: &Engine) -> Result<(), Box<dyn std::error::Error>>
+    /// # where greet: Workflow<Input = String, Output = String, Error = Failure> {
+    /// engine.start::<greet>("Ada".to_owned()).budget(Budget::new().tokens(20_000).calls(10)).await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn budget(mut self, budget: Budget) -> Self {
+        self.options.budget = Some(budget).filter(|budget| !budget.is_unlimited());
+        self
+    }
+
     /// The W3C trace context of the caller, as in the header `traceparent`. It is stored beside the run
     /// ([`RunRecord::traceparent`]), so that every process that advances the run can tell to which trace it belongs; it is
     /// no part of its journal. A run that exists keeps its own.
@@ -335,6 +355,7 @@ impl<W: Workflow> StartRun<'_, W> {
         if inner.is_stopping() {
             return Err(StartError::ShutDown { run: id });
         }
+        let input = inner.shared.redaction.value(input);
         let digest = Digest::of(&input).map_err(|error| StartError::Input { workflow, error })?;
         let registered = RegisteredWorkflow::of::<W>();
         let new = NewRunOf {

@@ -264,7 +264,8 @@ pub(crate) async fn recorded(inner: &Inner, id: &RunId) -> Result<Read, Fault> {
 
 /// Replays what is recorded of one run, without executing anything.
 pub(crate) async fn replay(inner: &Arc<Inner>, id: &RunId, recorded: Read) -> Result<Replayed, Fault> {
-    let Read { created, code, next, generation, history, obligations, unwinding, end, .. } = recorded;
+    let Read { created, code, next, generation, history, obligations, spending, unwinding, end, .. } =
+        recorded;
     let Some(workflow) = inner.linked(&code) else {
         return Err(lacking(inner, id, &code));
     };
@@ -279,9 +280,11 @@ pub(crate) async fn replay(inner: &Arc<Inner>, id: &RunId, recorded: Read) -> Re
             generation,
             history,
             obligations: obligations.clone(),
+            spending: spending.clone(),
             open_waits: OpenWaits::default(),
             inbox: Vec::new(),
             effects: Vec::new(),
+            streams: Vec::new(),
             adopts: None,
             queued: false,
         };

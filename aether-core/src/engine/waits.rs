@@ -90,8 +90,8 @@ async fn list_unlisted(store: &dyn Store) -> Result<(), StoreError> {
             match list(store, run).await {
                 // The run was purged since it was found.
                 Ok(()) | Err(StoreError::UnknownRun { .. }) => {}
-                Err(error @ StoreError::Corrupt { .. }) => {
-                    tracing::warn!(%run, %error, "what a damaged run waits for cannot be listed");
+                Err(error @ (StoreError::Corrupt { .. } | StoreError::Codec { .. })) => {
+                    tracing::warn!(%run, %error, "what an unreadable run waits for cannot be listed");
                     list_none(store, run).await?;
                 }
                 Err(error) => return Err(error),
@@ -133,8 +133,8 @@ async fn whole(store: &dyn Store, row: ListedWait) -> Result<Option<Pending>, St
     }
     match WaitStates::load(store, &row.run).await {
         Ok(states) => Ok(states.open(&row.wait.command)),
-        Err(error @ StoreError::Corrupt { .. }) => {
-            tracing::warn!(run = %row.run, %error, "a wait of a damaged run cannot be listed");
+        Err(error @ (StoreError::Corrupt { .. } | StoreError::Codec { .. })) => {
+            tracing::warn!(run = %row.run, %error, "a wait of an unreadable run cannot be listed");
             Ok(None)
         }
         Err(error) => Err(error),

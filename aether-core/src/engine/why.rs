@@ -152,7 +152,9 @@ impl<'e> Asking<'e> {
         let mut waits = self.waits(run).await?;
         if run.status != Status::Waiting {
             // A timer or a child beside a body that runs may be its time limit, or its company.
-            waits.retain(|wait| wait.waiting.is_for_reply() || wait.waiting == Waiting::Retry);
+            waits.retain(|wait| {
+                wait.waiting.is_for_reply() || [Waiting::Retry, Waiting::Limit].contains(&wait.waiting)
+            });
         }
         let (worker, claim, since) = (worker.clone(), run.epoch, run.updated_at);
         Ok(Some(Hold::of_waits(waits).unwrap_or(Hold::Running { worker, claim, since })))

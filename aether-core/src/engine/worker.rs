@@ -214,6 +214,7 @@ async fn stop_all(inner: &Arc<Inner>, patience: Duration) -> Result<(), StoreErr
     };
     // 4. The store is closed last, and only by its last holder: another engine of this process may still use it. What
     // this engine wrote is durable in any case, because its runs were released after their appends.
-    let closed = if Arc::strong_count(store) > OWN_HOLDERS { Ok(()) } else { store.close().await };
+    let is_held = Arc::strong_count(store) > OWN_HOLDERS || store.is_shared();
+    let closed = if is_held { Ok(()) } else { store.close().await };
     closed.and(retired)
 }

@@ -225,7 +225,11 @@ impl BilledCall {
             {
                 CallOutcome::InDoubt
             }
-            Some(StepError::Rejected(_) | StepError::Taken(_)) if !self.invoked => CallOutcome::Refused,
+            Some(StepError::Rejected(_) | StepError::Taken(_) | StepError::OverBudget(_))
+                if !self.invoked =>
+            {
+                CallOutcome::Refused
+            }
             _ => CallOutcome::Failed,
         }
     }

@@ -7,16 +7,19 @@
 mod about;
 mod define;
 pub(crate) mod forked;
+pub(crate) mod reserved;
 pub(crate) mod uncompensated;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 pub use self::forked::{ForkDecision, ForkedFrom};
+pub use self::reserved::{CarriedSpend, OpenedBudget, Reserved};
 pub use self::uncompensated::Uncompensated;
 
 use crate::journal::event::define::{LargeField as _, command_of, events, marked};
 
+use crate::vocabulary::budget::{Budget, Spend};
 use crate::vocabulary::code::{ParkedAt, RunCode};
 use crate::vocabulary::contract::Constraints;
 use crate::vocabulary::id::{CommandId, IdempotencyKey, InvocationId, RunId, WorkerId};
@@ -169,6 +172,9 @@ events! {
         /// The whole input, for a model its prompt, name and parameters; absent where an earlier event of this kind has it.
         #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
         @large input: Option<Payload>,
+        /// What it reserved of budgets, where it counts in any.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reserved: Option<Reserved>,
     }
     /// The outcome of a command, final.
     14 CommandCommitted {
@@ -185,6 +191,9 @@ events! {
         /// The outcome was taken over from the ledger or the effect store after a crash.
         #[serde(default, skip_serializing_if = "is_false")]
         caught_up: bool,
+        /// What it took of budgets; where it reserved something and this is absent, all of that.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        spent: Option<Spend>,
     }
     /// The step is complete; written only on success.
     15 StepCommitted {
@@ -213,6 +222,9 @@ events! {
         /// The error has no class: nobody said that it passes.
         #[serde(default, skip_serializing_if = "is_false")]
         unclassified: bool,
+        /// What the attempt took of budgets; where it reserved something and this is absent, all of that.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        spent: Option<Spend>,
     }
     /// An earlier step was undone.
     17 StepCompensated {
@@ -233,6 +245,9 @@ events! {
         attempt: u32,
         /// The stable name the outside world sees.
         key: IdempotencyKey,
+        /// What it reserved of budgets, where it counts in any.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reserved: Option<Reserved>,
     }
     /// The body came back.
     21 ToolInvocationFinished {
@@ -278,6 +293,19 @@ events! {
         command: CommandId,
         /// Name of the invocation.
         invocation: InvocationId,
+    }
+    /// An attempt waits until the limit that its step names lets it through.
+    25 LimitAwaited {
+        /// The command.
+        command: CommandId,
+        /// Logical attempt, from 0.
+        attempt: u32,
+        /// Name of the limit.
+        limit: String,
+        /// Until when.
+        until: Timestamp,
+        /// How long the limit had ever been held by then, in milliseconds: a longer hold moves the end.
+        held_ms: u64,
     }
     /// The clock was read.
     30 TimeRecorded {
@@ -420,6 +448,12 @@ events! {
         /// The child goes on when its parent has ended.
         #[serde(default, skip_serializing_if = "is_false")]
         detached: bool,
+        /// The budget that it was granted.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        granted: Option<Budget>,
+        /// What was reserved for it, in the budgets that it was granted from.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reserved: Option<Reserved>,
     }
     /// What somebody answered to a wait does not fit it; the wait goes on.
     47 AnswerRefused {
@@ -558,6 +592,9 @@ events! {
         command: CommandId,
         /// The child.
         child: RunId,
+        /// What it took of the budget that it was granted; where it was granted one and this is absent, all of it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        spent: Option<Spend>,
     }
     /// Other code than before advances the run from here on: it was seen to fit all that is recorded.
     80 CodeAdopted {
@@ -587,6 +624,9 @@ events! {
         /// The input that the run was started with, to tell a repeated start from a conflicting one.
         #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
         @large first_input: Option<Payload>,
+        /// What earlier generations took of the run's budget.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        spent: Option<CarriedSpend>,
     }
     /// The length of the present journal was asked for.
     71 HistoryMeasured {

@@ -10,6 +10,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use sha2::{Digest as _, Sha256};
 
+use crate::journal::encoded::key_of;
 use crate::journal::event::Event;
 use crate::vocabulary::id::{Epoch, Position};
 use crate::vocabulary::payload::PayloadError;
@@ -119,8 +120,11 @@ pub struct StoredFrame {
     pub epoch: Epoch,
     /// JSON array of the events, byte for byte as appended.
     pub text: String,
-    /// Chain hash after this frame.
+    /// Chain hash after this frame. It covers `text`.
     pub chain: ChainHash,
+    /// The events as they were before a payload codec encoded them; `None` where none is encoded, or nobody has decoded
+    /// them yet. A store leaves it empty.
+    pub decoded: Option<String>,
 }
 
 /// A stored frame that cannot be read or does not fit its neighbours.
@@ -151,22 +155,47 @@ pub enum JournalError {
         /// Position of the frame's first event.
         position: Position,
     },
+    /// The values of its events went through a payload codec, and it was read without that.
+    #[error(
+        "journal frame at position {position} is encoded under key `{key}`: read it through the payload codec that has the key; nothing was lost"
+    )]
+    Encoded {
+        /// Position of the frame's first event.
+        position: Position,
+        /// Id of the key.
+        key: String,
+    },
 }
 
 impl StoredFrame {
+    /// The JSON array of the events, as it was before a payload codec encoded it.
+    ///
+    /// # Errors
+    /// [`JournalError::Encoded`] when it was not decoded.
+    pub fn readable(&self) -> Result<&str, JournalError> {
+        if let Some(decoded) = &self.decoded {
+            return Ok(decoded);
+        }
+        match key_of(&self.text) {
+            None => Ok(&self.text),
+            Some(key) => Err(JournalError::Encoded { position: self.position, key }),
+        }
+    }
+
     /// Decodes the events.
     ///
     /// # Errors
-    /// [`JournalError::Unreadable`] when the text is not a JSON array of events.
+    /// [`JournalError::Unreadable`] when the text is not a JSON array of events, and [`JournalError::Encoded`].
     pub fn events(&self) -> Result<Vec<Event>, JournalError> {
-        serde_json::from_str(&self.text).or_else(|_| self.tolerant())
+        let text = self.readable()?;
+        serde_json::from_str(text).or_else(|_| self.tolerant(text))
     }
 
     /// The slow way, for frames that hold kinds a newer build wrote.
-    fn tolerant(&self) -> Result<Vec<Event>, JournalError> {
+    fn tolerant(&self, text: &str) -> Result<Vec<Event>, JournalError> {
         let unreadable = |reason: String| JournalError::Unreadable { position: self.position, reason };
         let items: Vec<BTreeMap<String, &RawValue>> =
-            serde_json::from_str(&self.text).map_err(|e| unreadable(e.to_string()))?;
+            serde_json::from_str(text).map_err(|e| unreadable(e.to_string()))?;
         items
             .into_iter()
             .map(|item| {
@@ -252,7 +281,7 @@ mod tests {
             );
             let (at, previous) = (Timestamp::UNIX_EPOCH, unhex(previous).unwrap_or(CHAIN_START));
             let chain = chain(&previous, 7, at, &text);
-            StoredFrame { position: 7, at, epoch: 1, text, chain }
+            StoredFrame { position: 7, at, epoch: 1, text, chain, decoded: None }
         };
         let good = frame(&"ab".repeat(32));
         assert_eq!(read_verified(std::slice::from_ref(&good)).map(|events| events.len()), Ok(1));
@@ -265,7 +294,8 @@ mod tests {
 
     fn stored(text: &str) -> StoredFrame {
         let at = Timestamp::UNIX_EPOCH;
-        StoredFrame { position: 0, at, epoch: 1, text: text.into(), chain: chain(&CHAIN_START, 0, at, text) }
+        let chain = chain(&CHAIN_START, 0, at, text);
+        StoredFrame { position: 0, at, epoch: 1, text: text.into(), chain, decoded: None }
     }
 
     #[test]

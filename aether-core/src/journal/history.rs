@@ -9,13 +9,14 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use crate::journal::event::{
-    CommandCommitted, Event, ForkDecided, InvocationDecision, NodeStarted, StepRetried,
+    CommandCommitted, Event, ForkDecided, InvocationDecision, LimitAwaited, NodeStarted, StepRetried,
     ToolInvocationFinished, TransactionFinished,
 };
 use crate::journal::kept::{KeptCall, KeptCalls};
 use crate::journal::resources::Resources;
 use crate::journal::version_marks::{Mark, VersionMarks};
 use crate::sched::HashMap;
+use crate::vocabulary::budget::Budget;
 use crate::vocabulary::failure::{Failure, StepError};
 use crate::vocabulary::id::{CommandId, IdempotencyKey, InvocationId, RunId};
 use crate::vocabulary::outcome::{EffectClass, Outcome};
@@ -140,6 +141,8 @@ pub struct CommandRecord {
     pub emitted: bool,
     /// The newest invocation.
     pub invocation: Option<Invocation>,
+    /// The newest wait for a limit on steps.
+    pub limited: Option<LimitAwaited>,
     /// The newest attempt at a transaction step, where its body came back.
     pub transaction: Option<TransactionFinished>,
     /// When its timer is due.
@@ -148,6 +151,8 @@ pub struct CommandRecord {
     pub waits_for: Option<String>,
     /// The child run it started.
     pub child: Option<RunId>,
+    /// The budget that the child run was granted.
+    pub granted: Option<Budget>,
     /// What it answers, or its child, was taken over from the origin of a fork.
     pub kept: bool,
     /// What a person was asked.
@@ -189,10 +194,11 @@ impl CommandRecord {
             Event::NodeFinished(_) => self.finished = true,
             Event::StepCommitted(_) => self.committed = true,
             Event::CommandEmitted(e) => {
-                self.emitted = true;
+                (self.emitted, self.limited) = (true, None);
                 self.input = self.input.take().or(e.input);
             }
             Event::StepRetried(e) => self.retry(&e),
+            Event::LimitAwaited(e) => self.limited = Some(e),
             Event::ToolInvocationStarted(e) => self.invoke(e.invocation, e.key, e.attempt, false),
             Event::ToolInvocationFinished(e) => self.end_invocation(e),
             Event::ToolInvocationRefused(e) => self.invoke(e.invocation, e.key, self.failed_attempts, true),
@@ -206,7 +212,7 @@ impl CommandRecord {
             Event::WaitStarted(e) => {
                 (self.due, self.site, self.waits_for) = (e.until, e.site, Some(e.name));
             }
-            Event::ChildStarted(e) => self.child = Some(e.child),
+            Event::ChildStarted(e) => (self.child, self.granted) = (Some(e.child), e.granted),
             Event::OutcomeKept(_) => self.kept = true,
             Event::ApprovalRequested(e) => {
                 self.asked = Some(Asked { until: e.until, limit_ms: e.limit_ms, decided: None });
@@ -315,10 +321,12 @@ impl CommandRecord {
             unclassified_retries: 0,
             emitted: false,
             invocation: None,
+            limited: None,
             transaction: None,
             due: None,
             waits_for: None,
             child: None,
+            granted: None,
             kept: false,
             asked: None,
             round: 0,

@@ -178,6 +178,7 @@ mod tests {
             result: Some(Payload::from_text(result.into()).unwrap()),
             error: None,
             caught_up: false,
+            spent: None,
         }
         .into()
     }

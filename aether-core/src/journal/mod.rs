@@ -6,6 +6,7 @@
 pub(crate) mod bill;
 pub(crate) mod code;
 pub(crate) mod cut;
+pub(crate) mod encoded;
 pub mod event;
 pub(crate) mod frame;
 pub(crate) mod generation;
@@ -14,8 +15,10 @@ pub(crate) mod kept;
 pub(crate) mod large_values;
 pub(crate) mod obligations;
 pub mod resources;
+pub(crate) mod spending;
 pub mod version_marks;
 
 pub use bill::{BilledCall, CallOutcome};
 pub use frame::{CHAIN_START, ChainHash, Frame, JournalError, StoredFrame, chain, read_verified};
 pub use large_values::{BlobRef, LargeValue};
+pub use spending::BudgetUse;

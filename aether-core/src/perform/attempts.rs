@@ -28,7 +28,7 @@ use crate::store::reserve::Holder;
 use crate::vocabulary::failure::StepError;
 use crate::vocabulary::id::{CommandId, IdempotencyKey, InvocationId};
 use crate::vocabulary::outcome::{EffectClass, FailureClass, Outcome};
-use crate::vocabulary::payload::{Answered, Digest, Payload};
+use crate::vocabulary::payload::{Answered, Digest, Payload, PayloadError};
 
 /// Answers a step call.
 pub(crate) async fn execute_step(
@@ -64,7 +64,7 @@ fn step_call(
     call: CallSpec,
 ) -> Result<StepCall, StepError<Payload>> {
     let unrecordable = |error: &dyn std::fmt::Display| StepError::Unrecordable(run.failure(&command, error));
-    let args = call.args.map_err(|error| unrecordable(&error))?;
+    let args = run.shared.redaction.value(call.args.map_err(|error| unrecordable(&error))?);
     run.shared.limits.check_name("step's name", &call.name).map_err(|over| unrecordable(&over))?;
     if let Some(reason) = run.too_large(&args) {
         return Err(unrecordable(&reason));
@@ -99,7 +99,15 @@ fn step_call(
         failures: Failures::default(),
         unknown_tries: 0,
         execution: None,
-        has_sent: false,
+        disowned: false,
+        counts_in: call.counts_in,
+        reserved: None,
+        spent: None,
+        until: None,
+        said: None,
+        limit: call.limit.or_else(|| call.options.limit.map(Arc::from)),
+        limited: None,
+        booked: 0,
     };
     step_call.options.retry = Some(call.options.retry.unwrap_or_else(|| run.shared.retries.of(class)));
     Ok(step_call)
@@ -147,15 +155,20 @@ impl StepCall {
 
     /// Matches the call with history. Arguments that are recorded in an older encoding stay as they are recorded.
     async fn match_history(&self) -> Matched {
-        let normalize = |recorded: &Payload| self.body.canonical_args(recorded);
+        let normalize = |recorded: &Payload| self.normal_args(recorded);
         let requested = Requested { args: &self.args, digest: &self.digest, normalize: &normalize };
         let (digest, site) = (Some(&self.digest), self.site.as_deref());
         self.run.request_with(&self.command, self.options.class, digest, Some(&requested), site).await
     }
 
+    /// Recorded arguments as they would be recorded today.
+    fn normal_args(&self, recorded: &Payload) -> Result<Payload, PayloadError> {
+        Ok(self.run.shared.redaction.value(self.body.canonical_args(recorded)?))
+    }
+
     /// Whether `recorded` are the arguments of this call, in whatever encoding.
     pub(crate) fn is_asked(&self, recorded: &Payload) -> bool {
-        is_same(recorded, &self.digest, &|recorded| self.body.canonical_args(recorded))
+        is_same(recorded, &self.digest, &|recorded| self.normal_args(recorded))
     }
 
     /// Takes over the recorded arguments, in whatever encoding they are: the body, the ledger, the business key and a person
@@ -229,6 +242,7 @@ impl StepCall {
     /// Resumes a step that was begun before a crash.
     async fn resume(&mut self, record: CommandRecord) -> Next {
         self.started = record.started;
+        self.limited.clone_from(&record.limited);
         self.emitted = record.emitted;
         self.attempt = record.failed_attempts;
         self.failures = Failures::recorded(&record);
@@ -272,10 +286,15 @@ impl StepCall {
             return self.commit_stored_outcome(effect).await;
         }
         self.run.still_open().await;
-        self.tried_since = Some(self.run.now());
         if self.options.class == EffectClass::Transaction {
+            self.tried_since = Some(self.run.now());
             return self.transact().await;
         }
+        self.await_limit().await;
+        if let Err(refused) = self.reserve().await {
+            return Next::Done(refused);
+        }
+        self.tried_since = Some(self.run.now());
         if !self.options.class.changes_world() {
             self.record_prompt().await;
             return Next::Settle(self.call_without_intent().await);
@@ -287,17 +306,26 @@ impl StepCall {
     }
 
     /// A model's prompt is in the journal before it is sent, so that a lost answer stays visible. Later attempts do not
-    /// repeat it; the first one does, where a crash cut it off.
+    /// repeat it; the first one does, where a crash cut it off. What an attempt reserved of budgets is durable before it is
+    /// made.
     async fn record_prompt(&mut self) {
-        if self.options.class != EffectClass::Llm {
+        let is_llm = self.options.class == EffectClass::Llm;
+        let reserved = self.reserved.clone();
+        // Of a read, only where something waits for it to begin.
+        if !is_llm && reserved.is_none() && self.limit.is_none() {
             return;
         }
-        let first = !std::mem::replace(&mut self.emitted, true) || self.attempt == 0;
+        let first = is_llm && (!std::mem::replace(&mut self.emitted, true) || self.attempt == 0);
         let mut events = self.start_events();
         let (command, attempt) = (self.command.clone(), self.attempt);
         let input = first.then(|| self.args.clone());
-        events.push(CommandEmitted { command, attempt, input }.into());
-        self.run.append_large(events, AppendExtras::default()).await;
+        let counts = reserved.is_some();
+        events.push(CommandEmitted { command, attempt, input, reserved }.into());
+        if counts {
+            self.run.append_large_durably(events).await;
+        } else {
+            self.run.append_large(events, AppendExtras::default()).await;
+        }
     }
 
     /// The run was cancelled between the intent and the body: the body is known not to have been called.
@@ -313,6 +341,7 @@ impl StepCall {
             Ok(business_key) => business_key,
             Err(error) => {
                 let error = StepError::Unrecordable(self.run.failure(&self.command, error));
+                self.spent_nothing();
                 let answered = self.commit_failure(Outcome::PermanentFailure, &error, None).await;
                 return Next::Done(answered);
             }
@@ -371,7 +400,8 @@ impl StepCall {
             invocation: invocation.clone(),
             key: key.clone(),
         };
-        granted.push(ToolInvocationStarted { command, invocation, tool, attempt, key }.into());
+        let reserved = self.reserved.clone();
+        granted.push(ToolInvocationStarted { command, invocation, tool, attempt, key, reserved }.into());
         (granted, refusal.into())
     }
 
@@ -411,9 +441,10 @@ impl StepCall {
             BodyOutcome::Error(error) => error.class,
             BodyOutcome::TimedOut | BodyOutcome::HeartbeatLost if changes_world => FailureClass::Unknown,
             BodyOutcome::TimedOut | BodyOutcome::HeartbeatLost => FailureClass::Retryable,
-            BodyOutcome::Panicked(_) | BodyOutcome::Unrecordable(_) | BodyOutcome::Refused(_) => {
-                FailureClass::Permanent
-            }
+            BodyOutcome::Panicked(_)
+            | BodyOutcome::Unrecordable(_)
+            | BodyOutcome::Refused(_)
+            | BodyOutcome::OverBudget(_) => FailureClass::Permanent,
         };
         let asked = match &ended {
             BodyOutcome::Error(error) => error.retry_after,

@@ -11,6 +11,7 @@ use futures_util::future::{BoxFuture, Either, select};
 use jiff::Timestamp;
 use tracing::Instrument as _;
 
+use crate::journal::event::{Event, HttpRecorded, StateChanged};
 use crate::perform::body_outcome::{BodyOutcome, body_outcome};
 use crate::perform::call::StepCall;
 use crate::run::fault::Fault;
@@ -21,6 +22,7 @@ use crate::store::intent::DurableIntent;
 use crate::vocabulary::net::{Netted, in_net};
 use crate::vocabulary::outcome::EffectClass;
 use crate::vocabulary::payload::Payload;
+use crate::vocabulary::redaction::Redaction;
 
 impl StepCall {
     /// Runs a body that does not change the world.
@@ -91,10 +93,12 @@ impl StepCall {
                     return std::future::pending().await;
                 }
             },
-            Err(message) => BodyOutcome::Panicked(message),
+            Err(message) => BodyOutcome::Panicked(self.run.shared.redaction.text(message)),
         };
+        self.keep_spent(&cx, &ended);
+        self.tell_limit(&cx, &ended).await;
         self.flush_streams().await;
-        self.notes.append(&mut cx.take_notes());
+        self.take_notes(&cx);
         // Before the outcome is recorded: the next attempt, perhaps in another process, starts from this progress.
         if !matches!(ended, BodyOutcome::Value(_)) {
             self.save_progress(cx.heartbeats()).await;
@@ -105,6 +109,22 @@ impl StepCall {
             (None, Some(limit), BodyOutcome::Error(_)) => BodyOutcome::Pending(limit),
             (_, _, ended) => ended,
         }
+    }
+
+    /// Takes over what the body reported.
+    fn take_notes(&mut self, cx: &StepCx) {
+        let redaction = &self.run.shared.redaction;
+        let notes = cx.take_notes().into_iter().map(|note| match note {
+            Event::HttpRecorded(e) => HttpRecorded {
+                request: redaction.value(e.request),
+                response: redaction.value(e.response),
+                ..e
+            }
+            .into(),
+            Event::StateChanged(e) => redacted(redaction, e).into(),
+            other => other,
+        });
+        self.notes.extend(notes);
     }
 
     /// The body failed because the program does not provide a value it needs. That is a fault of the program and not of
@@ -143,17 +163,31 @@ impl StepCall {
     pub(crate) async fn with_timeout(&self, body: BoxFuture<'static, BodyResult>) -> BodyOutcome {
         // Polled once before the timer is made: most stubs and many bodies are ready at once.
         let mut body = AssertUnwindSafe(Netted::new(&self.run.id, body)).catch_unwind();
-        let ended = match (self.options.timeout, (&mut body).now_or_never()) {
+        let timeouts = (self.options.timeout, self.time_in_budget());
+        let ended = match (timeouts, (&mut body).now_or_never()) {
             (_, Some(ended)) => ended,
-            (None, None) => body.await,
-            (Some(timeout), None) => {
-                let deadline = self.run.shared.environment.sleep(timeout);
+            ((None, None), None) => body.await,
+            ((timeout, in_budget), None) => {
+                let first = [timeout, in_budget].into_iter().flatten().min().unwrap_or_default();
+                let deadline = self.run.shared.environment.sleep(first);
                 match select(body, deadline).await {
                     Either::Left((ended, _)) => ended,
-                    Either::Right(((), _)) => return BodyOutcome::TimedOut,
+                    Either::Right(_) if timeout.is_some_and(|timeout| timeout <= first) => {
+                        return BodyOutcome::TimedOut;
+                    }
+                    Either::Right(_) => return self.out_of_time(),
                 }
             }
         };
         body_outcome(&self.run, ended)
+    }
+}
+
+/// A changed resource as it may be recorded.
+pub(crate) fn redacted(redaction: &Redaction, changed: StateChanged) -> StateChanged {
+    StateChanged {
+        id: redaction.text(changed.id),
+        external_ref: changed.external_ref.map(|name| redaction.text(name)),
+        ..changed
     }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::definition::def::StepOptions;
 use crate::run::claim::Run;
 use crate::step::body::{BodyError, BodyResult};
+use crate::vocabulary::budget::OverBudget;
 use crate::vocabulary::failure::{StepError, panic_message};
 use crate::vocabulary::id::CommandId;
 use crate::vocabulary::payload::Payload;
@@ -25,6 +26,8 @@ pub(crate) enum BodyOutcome {
     Panicked(String),
     /// It did what a body of its class must not do, and all of it was rolled back.
     Refused(String),
+    /// It was cut off because the time of a budget was over.
+    OverBudget(Box<OverBudget>),
     /// An external system will report the outcome, within the limit if there is one.
     Pending(Option<Duration>),
 }
@@ -50,6 +53,7 @@ pub(crate) fn error_of(
             let passed = TimeLimit::of_body(command.name(), limit);
             StepError::TimedOut(failure(format!("no answer within {limit:?}")).because_of(passed))
         }
+        BodyOutcome::OverBudget(over) => StepError::OverBudget(*over),
         BodyOutcome::Panicked(message) => StepError::Panicked(failure(message)),
         BodyOutcome::Refused(reason) => StepError::Rejected(failure(reason)),
         BodyOutcome::Unrecordable(reason) => StepError::Unrecordable(failure(reason)),
@@ -69,16 +73,21 @@ pub(crate) fn body_outcome(
     run: &Run,
     ended: Result<BodyResult, Box<dyn std::any::Any + Send>>,
 ) -> BodyOutcome {
+    let redaction = &run.shared.redaction;
     match ended {
         Ok(Ok(Ok(value))) => match run.too_large(&value) {
             Some(reason) => BodyOutcome::Unrecordable(reason),
-            None => BodyOutcome::Value(value),
+            None => BodyOutcome::Value(redaction.value(value)),
         },
         Ok(Ok(Err(error))) => match run.error_too_large(&error) {
             Some(reason) => BodyOutcome::Unrecordable(reason),
-            None => BodyOutcome::Error(error),
+            None => BodyOutcome::Error(BodyError {
+                error: redaction.value(error.error),
+                message: redaction.text(error.message),
+                ..error
+            }),
         },
-        Ok(Err(error)) => BodyOutcome::Unrecordable(error.to_string()),
-        Err(panic) => BodyOutcome::Panicked(panic_message(&*panic)),
+        Ok(Err(error)) => BodyOutcome::Unrecordable(redaction.text(error.to_string())),
+        Err(panic) => BodyOutcome::Panicked(redaction.text(panic_message(&*panic))),
     }
 }

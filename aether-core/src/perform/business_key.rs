@@ -121,6 +121,7 @@ impl StepCall {
 
     /// Refuses the call for good, because its business key belongs to another call.
     pub(crate) async fn refuse(&mut self, holder: Option<Holder>) -> Answered {
+        self.spent_nothing();
         let holder = holder.map(|holder| {
             let (command, in_doubt) = (holder.command(), !holder.is_committed());
             KeyHolder { step: self.name.to_string(), run: holder.run, command, in_doubt }

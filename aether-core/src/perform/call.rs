@@ -10,8 +10,10 @@ use jiff::Timestamp;
 
 use crate::definition::def::{Retry, StepOptions};
 use crate::journal::bill::billed;
+use crate::journal::event::reserved::Reserved;
 use crate::journal::event::{
-    CommandCommitted, Event, InvocationDecision, NodeStarted, StepCommitted, ToolInvocationFinished,
+    CommandCommitted, Event, InvocationDecision, LimitAwaited, NodeStarted, StepCommitted,
+    ToolInvocationFinished,
 };
 use crate::perform::body_outcome::{BodyOutcome, error_of};
 use crate::perform::failures::Failures;
@@ -24,6 +26,7 @@ use crate::step::interceptor::BodyCall;
 use crate::store::intent::DurableIntent;
 use crate::store::ledger::{LedgerEntry, LedgerStatus, LedgerUpdate};
 use crate::stream::execution::Execution;
+use crate::vocabulary::budget::{BudgetScope, Spend, Spent};
 use crate::vocabulary::failure::StepError;
 use crate::vocabulary::id::{CommandId, IdempotencyKey, InvocationId};
 use crate::vocabulary::net::in_net;
@@ -146,9 +149,9 @@ impl StepCall {
         }
     }
 
-    pub(crate) fn failed(&self, outcome: Outcome, error: Option<Payload>) -> Event {
-        CommandCommitted { command: self.command.clone(), outcome, result: None, error, caught_up: false }
-            .into()
+    pub(crate) fn failed(&mut self, outcome: Outcome, error: Option<Payload>) -> Event {
+        let (command, spent) = (self.command.clone(), self.spent.take());
+        CommandCommitted { command, outcome, result: None, error, caught_up: false, spent }.into()
     }
 
     pub(crate) fn step_committed(&self, key: Option<IdempotencyKey>) -> Event {
@@ -213,6 +216,19 @@ pub(crate) struct CallSpec {
     pub(crate) body: Arc<dyn Body>,
     /// Whether the caller can read an answer.
     pub(crate) readable: Readable,
+    /// The budgets that it counts in.
+    pub(crate) counts_in: CountsIn,
+    /// Name of the limit on steps that it counts in, where the workflow gave one.
+    pub(crate) limit: Option<Arc<str>>,
+}
+
+/// The budgets that a call counts in.
+#[derive(Clone, Debug)]
+pub(crate) enum CountsIn {
+    /// None, not even that of the run: it undoes another call.
+    Nothing,
+    /// That of the run, and those of the scopes that it is in.
+    Budgets(Option<Arc<BudgetScope>>),
 }
 
 /// Whether an answer decodes into the caller's types.
@@ -235,6 +251,12 @@ impl CallSpec {
         if matches!(self.options.class, EffectClass::Read | EffectClass::Llm) {
             self.options.retry = call.or(self.options.retry).or(scope);
         }
+    }
+
+    /// Has it count in a limit: `call` whatever its step declares; `scope` for a model call without one.
+    pub(crate) fn limit(&mut self, call: Option<Arc<str>>, scope: Option<Arc<str>>) {
+        let scope = scope.filter(|_| self.options.class == EffectClass::Llm && self.options.limit.is_none());
+        self.limit = call.or(scope);
     }
 }
 
@@ -298,8 +320,24 @@ pub(crate) struct StepCall {
     pub(crate) unknown_tries: u32,
     /// The newest execution of the body, where that may send to streams.
     pub(crate) execution: Option<Arc<Execution>>,
-    /// Whether an execution in this claim has sent something to a stream.
-    pub(crate) has_sent: bool,
+    /// The outcome is not that of a body.
+    pub(crate) disowned: bool,
+    /// The budgets that it counts in.
+    pub(crate) counts_in: CountsIn,
+    /// What the newest attempt has reserved of them.
+    pub(crate) reserved: Option<Reserved>,
+    /// What the newest attempt took of them, once that is known.
+    pub(crate) spent: Option<Spend>,
+    /// When the first of them ends by its time.
+    pub(crate) until: Option<Timestamp>,
+    /// What the newest body said that it took.
+    pub(crate) said: Option<Spent>,
+    /// Name of the limit on steps that it counts in.
+    pub(crate) limit: Option<Arc<str>>,
+    /// The wait for it that was recorded before a crash.
+    pub(crate) limited: Option<LimitAwaited>,
+    /// Tokens that the newest attempt has booked there.
+    pub(crate) booked: u64,
 }
 
 /// How events and ledger call an attempt.

@@ -84,6 +84,9 @@ impl StepCall {
         retried.into_iter().for_each(|retried| self.failures.add(retried));
         let due = retried.map(|retried| retried.due);
         self.started = true;
+        if let Some(answered) = &answered {
+            self.end_streams(answered, &mut extras);
+        }
         self.run.append(events, extras);
         match (answered, due) {
             (Some(answered), _) => Next::Done(unreadable.map_or(answered, Err)),
@@ -135,7 +138,10 @@ impl StepCall {
         }
         events.extend(self.compensation(outcome, result.as_ref().ok()));
         let command = self.command.clone();
-        events.push(CommandCommitted { command, outcome, result: None, error: None, caught_up: true }.into());
+        events.push(
+            CommandCommitted { command, outcome, result: None, error: None, caught_up: true, spent: None }
+                .into(),
+        );
         events.push(NodeFinished { command: self.command.clone() }.into());
         if outcome.is_complete() {
             events.push(self.step_committed(Some(invocation.key.clone())));
@@ -145,6 +151,7 @@ impl StepCall {
             None => self.check_read(result, &mut events),
             Some(_) => result,
         };
+        self.end_streams(&answered, &mut extras);
         self.run.append_large(events, extras).await;
         answered
     }

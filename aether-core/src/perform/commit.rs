@@ -41,12 +41,15 @@ impl StepCall {
         }
         events.extend(self.compensation(outcome, Some(&value)));
         let command = self.command.clone();
-        events.push(CommandCommitted { command, outcome, result, error: None, caught_up: false }.into());
+        let spent = self.spent.take();
+        events
+            .push(CommandCommitted { command, outcome, result, error: None, caught_up: false, spent }.into());
         events.push(NodeFinished { command: self.command.clone() }.into());
         events.push(self.step_committed(key));
         let answered = self.check_read(Ok(value), &mut events);
+        self.end_streams(&answered, &mut extras);
         self.end_attempt(events, extras).await;
-        self.end_streams(&answered);
+        self.tell_readers();
         answered
     }
 
@@ -69,8 +72,9 @@ impl StepCall {
         events.push(self.failed(outcome, repeated));
         events.push(NodeFinished { command: self.command.clone() }.into());
         let answered = self.check_read(Err(error), &mut events);
+        self.end_streams(&answered, &mut extras);
         self.end_attempt(events, extras).await;
-        self.end_streams(&answered);
+        self.tell_readers();
         answered
     }
 

@@ -80,7 +80,15 @@ mod tests {
         for unclassified in [true, false, true, true] {
             assert!(allow(&failures, FailureClass::Unclassified));
             let (command, error) = ("0:x".to_owned().into(), crate::vocabulary::payload::Payload::null());
-            failures.add(&StepRetried { command, attempt: 0, error, due, spent_ms: Some(70), unclassified });
+            failures.add(&StepRetried {
+                command,
+                attempt: 0,
+                error,
+                due,
+                spent_ms: Some(70),
+                unclassified,
+                spent: None,
+            });
         }
         assert!(!allow(&failures, FailureClass::Unclassified));
         assert!(allow(&failures, FailureClass::Retryable));

@@ -19,6 +19,7 @@ impl StepCall {
     /// Saves new progress in the store. An error is logged and not a fault: progress only saves work.
     pub(crate) async fn save_progress(&self, heartbeats: &Heartbeats) {
         let Some(progress) = heartbeats.take_unsaved() else { return };
+        let progress = self.run.shared.redaction.value(progress);
         let (run, command) = (&self.run, &self.command);
         if let Err(error) = run.shared.store.save_progress(&run.id, run.epoch, command, progress).await {
             tracing::warn!(target: "aether::step", run = %run.id, %command, %error, "the progress of a step was not kept");

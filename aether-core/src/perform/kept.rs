@@ -41,6 +41,7 @@ impl StepCall {
                 result: result.clone(),
                 error: error.clone(),
                 caught_up: false,
+                spent: None,
             }
             .into(),
         );

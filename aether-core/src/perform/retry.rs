@@ -37,6 +37,8 @@ impl StepCall {
         let wait = retry.wait_after(attempt)?;
         let wait = retry.shortened(wait, chance(&self.run.seed, &self.command, attempt));
         let wait = wait.min(self.failures.left(&retry, took)).max(asked.unwrap_or_default());
+        // Behind the end of a budget's time no attempt is made: it is refused then, and not later.
+        let wait = self.time_left().map_or(wait, |left| wait.min(left));
         let spent = self.failures.spent_after(took).saturating_add(wait);
         let unclassified = class == FailureClass::Unclassified;
         Some(NextAttempt { due: later(self.run.now(), wait), spent, unclassified })
@@ -58,8 +60,9 @@ impl StepCall {
         }
         let (command, attempt) = (self.command.clone(), self.attempt);
         let NextAttempt { due, spent, unclassified } = next;
+        let took = self.spent.take();
         let spent_ms = u64::try_from(spent.as_millis()).ok();
-        let retried = StepRetried { command, attempt, error, due, spent_ms, unclassified };
+        let retried = StepRetried { command, attempt, error, due, spent_ms, unclassified, spent: took };
         self.failures.add(&retried);
         events.push(retried.into());
         self.end_attempt(events, extras).await;

@@ -1,15 +1,15 @@
 //! Streams of a step call: what its body sends, and what the end of the call means for them.
 //!
-//! Promise: what a body sent is written before its outcome is; that a stream's chunks count is said only after the outcome
-//! is durable.
+//! Promise: what a body sent is written before its outcome is; whether it counts is said in the same write as the outcome.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::perform::call::StepCall;
 use crate::policy::replay::Mode;
+use crate::run::append::AppendExtras;
 use crate::sched::spawn;
-use crate::store::streams::{StreamChange, StreamWrite};
+use crate::store::streams::StreamEnd;
 use crate::stream::execution::Execution;
 use crate::vocabulary::outcome::EffectClass;
 use crate::vocabulary::payload::{Answered, Digest};
@@ -19,46 +19,58 @@ impl StepCall {
     pub(crate) fn begin_execution(&mut self) {
         let run = &self.run;
         let is_silent = self.options.class == EffectClass::Pure || run.mode == Mode::Verify;
-        let of = || Execution::new(run.id.clone(), run.epoch, self.command.clone(), self.attempt);
+        let open = || Arc::clone(&run.streams);
+        let of = || Execution::new(run.id.clone(), run.epoch, self.command.clone(), self.attempt, open());
         self.execution = (!is_silent).then(of);
         run.shared.streams.begin();
     }
 
     /// Waits until what the body sent is written, and drops what is sent from here on.
-    pub(crate) async fn flush_streams(&mut self) {
+    pub(crate) async fn flush_streams(&self) {
         let Some(execution) = &self.execution else { return };
         execution.over.store(true, Ordering::Release);
         if execution.has_sent() {
-            self.has_sent = true;
             self.run.shared.streams.flushed().await;
         }
     }
 
-    /// Says what becomes of the streams of this call, as soon as what was appended so far is durable.
-    pub(crate) fn end_streams(&self, answered: &Answered) {
-        if !self.has_sent {
+    /// Somebody else says what the outcome is: what the body sent is no part of it.
+    pub(crate) fn disown_streams(&mut self) {
+        self.disowned = true;
+    }
+
+    /// Adds to the append of the outcome what becomes of what the command has sent, in this claim or an earlier one.
+    pub(crate) fn end_streams(&self, answered: &Answered, extras: &mut AppendExtras) {
+        let run = &self.run;
+        if !run.streams.contains(&self.command) || run.mode == Mode::Verify {
             return;
         }
-        let keeps = match answered {
-            Ok(_) => self.execution.as_ref().map(|execution| execution.streams()),
-            Err(_) => None,
+        // Without an execution in this claim: the body came back in an earlier one, and all was written before it did.
+        let keeps = self.execution.as_ref().map(|execution| execution.streams());
+        let digest = match answered {
+            Ok(value) if !self.disowned => Digest::of(value).ok(),
+            _ => None,
         };
-        let (Ok(value) | Err(value)) = answered;
-        let Ok(digest) = Digest::of(value) else { return };
-        let run = Arc::clone(&self.run);
-        let write = StreamWrite {
-            run: run.id.clone(),
-            epoch: run.epoch,
-            command: self.command.clone(),
-            attempt: self.attempt,
-            at: run.now(),
-            change: StreamChange::End { keeps: Some(keeps.unwrap_or_default()), digest },
-        };
-        let position = run.next();
-        drop(spawn(async move {
-            if run.watermark().reached(position).await.is_ok() {
-                run.shared.streams.end(write);
-            }
-        }));
+        // What a store was slow to write may come behind this, and is looked for once more at the end of the run.
+        if !self.execution.as_ref().is_some_and(|execution| execution.lost.load(Ordering::Acquire)) {
+            run.streams.close(&self.command);
+        }
+        let (command, attempt) = (self.command.clone(), self.attempt);
+        extras.streams.push(StreamEnd { command, attempt, keeps, digest });
+    }
+
+    /// Tells readers in this process, as soon as what was appended so far is durable.
+    pub(crate) fn tell_readers(&self) {
+        let run = &self.run;
+        if self.execution.as_ref().is_some_and(|execution| execution.has_sent())
+            && run.shared.streams.is_read(&run.id)
+        {
+            let (run, position) = (Arc::clone(run), run.next());
+            drop(spawn(async move {
+                if run.watermark().reached(position).await.is_ok() {
+                    run.shared.streams.tell_readers(&run.id);
+                }
+            }));
+        }
     }
 }

@@ -15,6 +15,7 @@ use crate::journal::event::{
     CommandCommitted, Event, NodeFinished, StateChanged, TransactionFinished, TransactionRolledBack,
 };
 use crate::journal::frame::Frame;
+use crate::perform::body::redacted;
 use crate::perform::body_outcome::{BodyOutcome, body_outcome, error_of};
 use crate::perform::call::{Next, StepCall};
 use crate::perform::confirm::Recovered;
@@ -136,7 +137,7 @@ fn finished(
 ) -> TransactionFinished {
     let (command, attempt) = (command.clone(), cx.attempt());
     let changed = cx.take_notes().into_iter().filter_map(|note| match note {
-        Event::StateChanged(changed) => Some(changed),
+        Event::StateChanged(changed) => Some(redacted(&run.shared.redaction, changed)),
         _ => None,
     });
     let changed: Vec<StateChanged> = changed.collect();
@@ -157,6 +158,7 @@ fn finished(
         BodyOutcome::Panicked(_)
         | BodyOutcome::Unrecordable(_)
         | BodyOutcome::Refused(_)
+        | BodyOutcome::OverBudget(_)
         | BodyOutcome::Pending(_) => FailureClass::Permanent,
     };
     let may_retry = !matches!(class, FailureClass::Permanent | FailureClass::Compensatable);
@@ -271,7 +273,9 @@ impl StepCall {
         let mut events = self.start_events();
         events.extend(self.compensation(outcome, answered.as_ref().ok()));
         let command = self.command.clone();
-        events.push(CommandCommitted { command, outcome, result: None, error: None, caught_up }.into());
+        events.push(
+            CommandCommitted { command, outcome, result: None, error: None, caught_up, spent: None }.into(),
+        );
         events.push(NodeFinished { command: self.command.clone() }.into());
         if outcome.is_complete() {
             events.push(self.step_committed(None));

@@ -8,7 +8,7 @@ use crate::definition::def::StepDef;
 use crate::journal::event::StepCompensated;
 use crate::journal::obligations::PendingCompensation;
 use crate::perform::attempts::execute_step;
-use crate::perform::call::{CallSpec, any_answer, ask_in_net};
+use crate::perform::call::{CallSpec, CountsIn, any_answer, ask_in_net};
 use crate::run::append::AppendExtras;
 use crate::run::claim::Run;
 use crate::run::fault::Fault;
@@ -49,6 +49,8 @@ pub(crate) async fn undo(run: &Arc<Run>, undoes: &CommandId) {
         args: Ok(args),
         body,
         readable: any_answer,
+        counts_in: CountsIn::Nothing,
+        limit: None,
     };
     let answered: Answered = execute_step(Arc::clone(run), command.clone(), None, call).await;
     match answered {

@@ -8,7 +8,7 @@ use crate::journal::event::{ForkDecided, StepCompensated};
 use crate::journal::kept::KeptCall;
 use crate::journal::obligations::FORK;
 use crate::perform::attempts::execute_step;
-use crate::perform::call::{CallSpec, any_answer};
+use crate::perform::call::{CallSpec, CountsIn, any_answer};
 use crate::run::append::AppendExtras;
 use crate::run::claim::Run;
 use crate::run::fault::Fault;
@@ -58,6 +58,8 @@ async fn undo(run: &Arc<Run>, number: usize, call: &ForkDecided) -> Result<(), P
         args,
         body,
         readable: any_answer,
+        counts_in: CountsIn::Nothing,
+        limit: None,
     };
     let recorded = run.with_obligations(|obligations| obligations.undone_first(&command));
     execute_step(Arc::clone(run), command.clone(), None, spec).await?;

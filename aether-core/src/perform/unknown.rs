@@ -281,6 +281,7 @@ impl StepCall {
         // In the same append as the outcome: after a crash between two appends the decision would have no value.
         let decision = self.decision(invocation, InvocationDecision::Happened, actor);
         self.notes.push(decision);
+        self.disown_streams();
         Next::Done(self.commit_success(value, consumed).await)
     }
 

@@ -8,16 +8,16 @@ use sha2::{Digest as _, Sha256};
 
 use crate::journal::event::Event;
 use crate::journal::frame::read_verified;
-use crate::recording::masking::Masking;
-use crate::recording::masking::Secrets;
 use crate::recording::recorded::{RecordedFrame, RecordedRun, Recording, RecordingError};
-use crate::recording::walk::quoted;
 use crate::sched::HashMap;
 use crate::store::api::Store;
 use crate::store::error::StoreError;
 use crate::store::ledger::LedgerEntry;
 use crate::vocabulary::id::{CommandId, RunId};
+use crate::vocabulary::masking::Masking;
+use crate::vocabulary::masking::Secrets;
 use crate::vocabulary::payload::{Digest, Payload, hex};
+use crate::vocabulary::walk::quoted;
 
 /// Prefix of a seed that replaces the recorded one.
 const MASKED_SEED: &str = "masked-";
@@ -119,7 +119,8 @@ async fn load(store: &dyn Store, id: &RunId) -> Result<Option<RecordedRun>, Reco
     };
     let mut frames = Vec::with_capacity(stored.len());
     for frame in &stored {
-        let mut events: Vec<Payload> = serde_json::from_str(&frame.text).map_err(|error| {
+        let text = frame.readable().map_err(journal)?;
+        let mut events: Vec<Payload> = serde_json::from_str(text).map_err(|error| {
             let (position, reason) = (frame.position, error.to_string());
             journal(crate::journal::frame::JournalError::Unreadable { position, reason })
         })?;

@@ -16,11 +16,11 @@ use sha2::{Digest as _, Sha256};
 use crate::journal::event::Event;
 use crate::recording::head::{HeadError, check_head};
 use crate::recording::recorded::{RecordedFrame, RecordedRun, Recording, RecordingError, VERSION};
-use crate::recording::walk::quoted;
 use crate::sched::AtomicU64;
 use crate::store::ledger::{LedgerEntry, LedgerStatus};
 use crate::vocabulary::id::{CommandId, IdempotencyKey, InvocationId, RunId};
 use crate::vocabulary::payload::{Digest, Payload, hex};
+use crate::vocabulary::walk::quoted;
 
 /// Value of the file's `format` member.
 const FORMAT: &str = "aether-recording";

@@ -38,6 +38,7 @@ impl Recording {
             }
         }
         for run in &self.runs {
+            store.announce(&run.run, &run.created.labels);
             for name in run.blob_names() {
                 if let Some(blob) = self.blobs.get(name) {
                     store.put_blob(&run.run, name, blob.clone()).await?;
@@ -231,6 +232,7 @@ impl Loading<'_> {
             code: None,
             unless_asked_to_end: false,
             renews: None,
+            streams: Vec::new(),
             ack,
         });
         match reply.await {

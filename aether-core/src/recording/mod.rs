@@ -7,11 +7,9 @@ mod export;
 mod file;
 pub(crate) mod head;
 mod import;
-pub mod masking;
 pub mod recorded;
-mod walk;
 
+pub use crate::vocabulary::masking::{MASK, Masking};
 pub use file::replace_file;
 pub use head::{HeadError, check_head};
-pub use masking::{MASK, Masking};
 pub use recorded::{RecordedFrame, RecordedRun, Recording, RecordingError, VERSION};

@@ -1,7 +1,7 @@
 //! Recordings: runs with everything that belongs to them, in one file for people, tests and other machines.
 //!
 //! Promise: a recording that is read back and imported into a store replays there as it did where it was made. It does
-//! not contain the secrets that the [`Masking`](crate::recording::Masking)(crate::recording::masking::Masking) finds. `docs/history-format.md`
+//! not contain the secrets that the [`Masking`](crate::recording::Masking) finds. `docs/history-format.md`
 //! describes the file.
 
 use std::collections::BTreeMap;
@@ -108,7 +108,7 @@ impl RecordedFrame {
 
     pub(super) fn read(&self, position: u64) -> Result<Vec<Event>, JournalError> {
         let (at, epoch, chain) = (self.at, 0, crate::journal::frame::CHAIN_START);
-        StoredFrame { position, at, epoch, text: self.text(), chain }.events()
+        StoredFrame { position, at, epoch, text: self.text(), chain, decoded: None }.events()
     }
 }
 

@@ -20,6 +20,7 @@ use crate::store::ledger::{Acquire, LedgerUpdate};
 use crate::store::open_waits::OpenWaits;
 use crate::store::records::CodeChange;
 use crate::store::renewal::Renewal;
+use crate::store::streams::StreamEnd;
 use crate::store::waits::WaitChange;
 use crate::vocabulary::id::{CommandId, Position};
 use crate::vocabulary::payload::Payload;
@@ -122,6 +123,7 @@ impl Run {
     }
 
     fn note_appended(&self, events: &[Event]) {
+        self.note_spent(events);
         let mut state = self.lock();
         for event in events {
             state.obligations.apply(event);
@@ -174,6 +176,7 @@ impl Run {
             code: extras.code,
             unless_asked_to_end: extras.unless_asked_to_end,
             renews: extras.renews,
+            streams: extras.streams,
             ack,
         });
         drop(state);
@@ -248,6 +251,8 @@ pub(crate) struct AppendExtras {
     pub(crate) unless_asked_to_end: bool,
     /// See [`Append::renews`].
     pub(crate) renews: Option<Renewal>,
+    /// See [`Append::streams`].
+    pub(crate) streams: Vec<StreamEnd>,
     /// Values of the events that are already in the effect store; the events refer to them.
     pub(crate) stored: Vec<LargeValue>,
     /// The events as JSON, where that was made before.

@@ -12,6 +12,7 @@ use crate::run::claim::Run;
 use crate::run::fault::Fault;
 use crate::step::body::Undo;
 use crate::step::cancellation::Cancellation;
+use crate::store::streams::StreamEnd;
 use crate::vocabulary::id::CommandId;
 
 impl Run {
@@ -42,7 +43,22 @@ impl Run {
             extras.ledger.extend(row.filter(|row| !row.committed).map(|_| update));
             events.push(InvocationAbandoned { command, invocation }.into());
         }
+        if let Some(scopes) = scopes {
+            let lost = |command: &CommandId| scopes.iter().any(|scope| command.is_within(scope));
+            extras.streams = self.drop_streams(lost).await;
+        }
         Ok((events, extras))
+    }
+
+    /// What an append says of the commands that `of` holds for and that have no outcome: what they sent to streams does not
+    /// count. From here on they send nothing, and what they sent is written or given up.
+    pub(crate) async fn drop_streams(&self, of: impl Fn(&CommandId) -> bool) -> Vec<StreamEnd> {
+        let open = self.streams.stop(of);
+        if !open.is_empty() {
+            self.shared.streams.flushed().await;
+        }
+        let dropped = |(command, attempt)| StreamEnd { command, attempt, keeps: None, digest: None };
+        open.into_iter().map(dropped).collect()
     }
 
     /// Tells the bodies in flight that the run is being cancelled. From here on nothing new starts.

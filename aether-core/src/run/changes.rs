@@ -7,7 +7,7 @@ use std::fmt;
 
 use serde_json::Value;
 
-use crate::recording::masking::Masking;
+use crate::vocabulary::masking::Masking;
 use crate::vocabulary::payload::Payload;
 
 /// How many differences are kept.

@@ -14,6 +14,7 @@ use crate::definition::def::WorkflowDef;
 use crate::journal::generation::Generation;
 use crate::journal::history::History;
 use crate::journal::obligations::Obligations;
+use crate::journal::spending::Spending;
 use crate::policy::replay::Mode;
 use crate::run::fault::{CommandSummary, Fault};
 use crate::run::next_generation::NextGeneration;
@@ -26,6 +27,7 @@ use crate::store::api::StoredEffect;
 use crate::store::ledger::{LedgerStatus, LedgerUpdate};
 use crate::store::open_waits::OpenWaits;
 use crate::store::records::Message;
+use crate::stream::execution::OpenCommands;
 use crate::vocabulary::code::RunCode;
 use crate::vocabulary::failure::Failure;
 use crate::vocabulary::id::{CommandId, Epoch, IdempotencyKey, InvocationId, Position, RunId};
@@ -55,6 +57,8 @@ pub(crate) struct Run {
     pub(super) root: Arc<AtomicWaker>,
     /// Wakes waits when messages arrive.
     pub(super) notified: Notify,
+    /// Wakes calls that wait for what others have reserved of a budget.
+    pub(super) freed: Notify,
     /// Whether the claim holds a slot of a queue.
     pub(crate) queued: bool,
     /// The claim began with a history to replay.
@@ -65,6 +69,8 @@ pub(crate) struct Run {
     pub(super) adopted: OnceLock<Timestamp>,
     /// Read-locked by each start of a child until the child exists; the end of the run write-locks it.
     pub(super) starting: Arc<SharedLock<()>>,
+    /// The commands that have sent something to streams of which nothing was said yet.
+    pub(crate) streams: Arc<OpenCommands>,
 }
 
 #[derive(Debug, Default)]
@@ -83,6 +89,8 @@ pub(super) struct State {
     pub(super) unwinding: bool,
     pub(super) cancellation: Arc<Cancellation>,
     pub(super) obligations: Obligations,
+    /// What its budgets have spent and reserved.
+    pub(super) spending: Spending,
     /// What the store lists of its open waits, and what the next appends may change of it.
     pub(super) open_waits: OpenWaits,
     /// Undoing calls that this process knows, by the command they would undo.
@@ -114,9 +122,12 @@ pub(crate) struct Origin {
     pub(crate) generation: Generation,
     pub(crate) history: History,
     pub(crate) obligations: Obligations,
+    pub(crate) spending: Spending,
     pub(crate) open_waits: OpenWaits,
     pub(crate) inbox: Vec<Message>,
     pub(crate) effects: Vec<StoredEffect>,
+    /// Commands that have open items in streams.
+    pub(crate) streams: Vec<CommandId>,
     /// The code that is to advance it, where it is other code than recorded it, or the run is parked.
     pub(crate) adopts: Option<RunCode>,
     /// Whether the claim holds a slot of a queue: then it is released as soon as the run only waits.
@@ -140,6 +151,7 @@ impl Run {
                 next: origin.next,
                 history: origin.history,
                 obligations: origin.obligations,
+                spending: origin.spending,
                 open_waits: origin.open_waits,
                 seen: origin.inbox.last().map_or(0, |message| message.seq),
                 inbox: origin.inbox.into(),
@@ -153,7 +165,9 @@ impl Run {
             next_generation: OnceLock::new(),
             root: Arc::default(),
             notified: Notify::new(),
+            freed: Notify::new(),
             starting: Arc::default(),
+            streams: OpenCommands::of(origin.streams),
         })
     }
 

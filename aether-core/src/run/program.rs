@@ -14,6 +14,7 @@ use crate::inbox::error::SendError;
 use crate::run::claim::Run;
 use crate::step::body::BodyError;
 use crate::store::error::StoreError;
+use crate::vocabulary::budget::{Budget, Spend};
 use crate::vocabulary::deps::Need;
 use crate::vocabulary::id::{Epoch, RunId};
 use crate::vocabulary::labels::Labels;
@@ -154,6 +155,8 @@ pub(crate) struct NewChild {
     pub(crate) workflow: RegisteredWorkflow,
     pub(crate) input: Payload,
     pub(crate) labels: Labels,
+    /// What it may take.
+    pub(crate) budget: Option<Budget>,
 }
 
 /// What a run needs to have children.
@@ -170,6 +173,10 @@ pub(crate) trait Children: Send + Sync + Debug + 'static {
 
     /// How `child` ended, if it did.
     fn ended(&self, child: RunId) -> BoxFuture<'static, Result<Option<ChildEnd>, StoreError>>;
+
+    /// What `child`, which has ended, took of the budget that it was started with; `None` where its journal does not tell
+    /// any more.
+    fn spent(&self, child: RunId) -> BoxFuture<'static, Result<Option<Spend>, StoreError>>;
 
     /// Requests the end of `child`, if it is a child of `parent`. Durable when it answers.
     fn end(

@@ -17,7 +17,7 @@ use crate::policy::replay::ReplayPolicy;
 use crate::policy::retries::Retries;
 use crate::policy::verifiers::Verifiers;
 use crate::run::leases::Leases;
-use crate::sched::HashMap;
+use crate::sched::{HashMap, SharedLock};
 use crate::step::body::RegisteredStep;
 use crate::step::interceptor::Interceptor;
 use crate::store::api::Store;
@@ -28,6 +28,7 @@ use crate::stream::hub::StreamHub;
 use crate::vocabulary::deps::Deps;
 use crate::vocabulary::environment::Environment;
 use crate::vocabulary::id::{RunId, WorkerId};
+use crate::vocabulary::redaction::Redaction;
 
 use crate::vocabulary::limits::Limits;
 
@@ -62,7 +63,11 @@ pub(crate) struct EngineShared {
     /// Steps by their unique names.
     pub(crate) steps: HashMap<&'static str, RegisteredStep>,
     pub(crate) streams: Arc<StreamHub>,
+    /// Held while a limit on steps is written: tasks of one process need not overtake each other.
+    pub(crate) booking: SharedLock<()>,
     pub(crate) observers: broadcast::Sender<Observed>,
+    /// What is replaced before it is recorded.
+    pub(crate) redaction: Redaction,
 }
 
 impl EngineShared {
@@ -78,6 +83,7 @@ impl EngineShared {
 
     /// Puts a message into a run's inbox, unless it or the inbox is over a limit.
     pub(crate) async fn send(&self, run: &RunId, message: Message) -> Result<Sent, SendError> {
+        let message = Message { payload: self.redaction.value(message.payload), ..message };
         self.limits.check_name("topic", &message.topic)?;
         self.limits.check_name("message id", &message.id)?;
         let what = format!("bytes of JSON in message `{}`", message.topic);

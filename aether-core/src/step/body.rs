@@ -12,7 +12,8 @@ use futures_util::future::BoxFuture;
 use crate::definition::def::{Probe, StepDef};
 use crate::step::context::StepCx;
 use crate::step::recordable::{Recordable, RecordableError};
-use crate::vocabulary::deps::Need;
+use crate::vocabulary::budget::{Spend, Spent};
+use crate::vocabulary::deps::{Deps, Need};
 use crate::vocabulary::failure::Failure;
 use crate::vocabulary::outcome::{Classify as _, FailureClass};
 use crate::vocabulary::payload::{Payload, PayloadError};
@@ -185,10 +186,32 @@ pub trait Body: Send + Sync + 'static {
         Ok(BodyError { error: error.clone(), message, class, retry_after })
     }
 
+    /// What one attempt at a call with `args` may take of budgets at most. Asked where a budget holds for the call.
+    ///
+    /// # Errors
+    /// Why it cannot be known what it costs; the call is not made then.
+    fn estimate(&self, _args: &Payload, _facts: &Estimating<'_>) -> Result<Spend, String> {
+        Ok(Spend::CALL)
+    }
+
+    /// What the attempt took that returned `value`, where the body did not say so by [`StepCx::spent`] and the value tells.
+    fn spent(&self, _value: &Payload) -> Option<Spent> {
+        None
+    }
+
     /// Finds out whether a call of unknown outcome happened; `None` where the step has no probe.
     fn probe(&self, _cx: StepCx, _args: &Payload) -> Option<BoxFuture<'static, ProbeResult>> {
         None
     }
+}
+
+/// What an estimate may look at.
+#[derive(Clone, Copy, Debug)]
+pub struct Estimating<'a> {
+    /// The values that the program provides.
+    pub deps: &'a Deps,
+    /// The currency of the budgets that limit the cost; `None` where none does.
+    pub currency: Option<&'a str>,
 }
 
 /// The erased form of a step.

@@ -20,6 +20,7 @@ use crate::store::intent::DurableIntent;
 use crate::stream::execution::Execution;
 use crate::stream::hub::StreamHub;
 use crate::stream::sender::StreamSender;
+use crate::vocabulary::budget::Spent;
 use crate::vocabulary::contract::Contract;
 use crate::vocabulary::deps::{Deps, MissingDep};
 use crate::vocabulary::id::{CommandId, IdempotencyKey, InvocationId, RunId};
@@ -48,6 +49,10 @@ use crate::vocabulary::payload::Payload;
 pub struct StepCx {
     scope: Arc<StepScope>,
 }
+
+/// The other side asks to be called less, and not before this time has passed if it says so.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SlowDown(pub(crate) Option<Duration>);
 
 /// What a body's context is made of.
 pub(crate) struct Given {
@@ -79,6 +84,8 @@ struct StepScope {
     /// The body asked for the database of another store.
     foreign: OnceLock<()>,
     handed_over: OnceLock<Option<Duration>>,
+    spent: Mutex<Option<Spent>>,
+    slow_down: Mutex<Option<SlowDown>>,
     heartbeats: Heartbeats,
 }
 
@@ -94,6 +101,8 @@ impl StepCx {
                 missing: OnceLock::new(),
                 foreign: OnceLock::new(),
                 handed_over: OnceLock::new(),
+                spent: Mutex::default(),
+                slow_down: Mutex::default(),
                 heartbeats: Heartbeats::default(),
             }),
         }
@@ -393,6 +402,51 @@ impl StepCx {
         let exchange = self.scope.exchanges.fetch_add(1, Ordering::Relaxed);
         let command = self.scope.given.command.clone();
         self.note(HttpRecorded { command, exchange, request, response }.into());
+    }
+
+    /// Says what this attempt took of budgets, in place of what was reserved for it: for bodies that call what costs money.
+    /// The newest word counts, also where the body returns an error; of a body that is cut off none does.
+    ///
+    /// ```
+    /// # use aether_core::budget::Spent;
+    /// # use aether_core::failure::Result;
+    /// # use aether_core::step::StepCx;
+    /// # async fn translate(_: &str) -> Result<(String, u64)> { Ok((String::new(), 7)) }
+    /// # async fn body(cx: &mut StepCx, text: &str) -> Result<String> {
+    /// let (translated, tokens) = translate(text).await?;
+    /// cx.spent(Spent { tokens: Some(tokens), ..Spent::default() });
+    /// Ok(translated)
+    /// # }
+    /// ```
+    pub fn spent(&self, spent: Spent) {
+        *self.scope.spent.lock().unwrap_or_else(PoisonError::into_inner) = Some(spent);
+    }
+
+    /// Says that the other side asks to be called less, and when it may be called again, if it says so. Where the step names
+    /// a limit (`limit = "openai"`), no call that names it is made before that time, by any run of any process of the store,
+    /// and fewer are made for a while after it.
+    ///
+    /// ```
+    /// # use aether_core::failure::{Failure, Result};
+    /// # use aether_core::step::StepCx;
+    /// # use std::time::Duration;
+    /// # async fn body(cx: &mut StepCx, status: u16) -> Result<()> {
+    /// if status == 429 {
+    ///     cx.slow_down(Some(Duration::from_secs(20)));
+    ///     return Err(Failure::retryable("too many requests"));
+    /// }
+    /// # Ok(()) }
+    /// ```
+    pub fn slow_down(&self, retry_after: Option<Duration>) {
+        *self.scope.slow_down.lock().unwrap_or_else(PoisonError::into_inner) = Some(SlowDown(retry_after));
+    }
+
+    pub(crate) fn take_slow_down(&self) -> Option<SlowDown> {
+        self.scope.slow_down.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    pub(crate) fn take_spent(&self) -> Option<Spent> {
+        self.scope.spent.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     fn note(&self, event: Event) {

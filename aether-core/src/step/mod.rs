@@ -14,7 +14,7 @@ pub(crate) mod tool;
 pub(crate) mod tool_approval;
 
 pub use body::{
-    Body, BodyError, BodyResult, ProbeResult, RegisteredStep, Step, StepBody, Undo, encode_result,
+    Body, BodyError, BodyResult, Estimating, ProbeResult, RegisteredStep, Step, StepBody, Undo, encode_result,
 };
 pub use callback::{Callback, CallbackError, CallbackPending};
 pub use context::{Changed, StepCx};

@@ -7,8 +7,9 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 
 use crate::definition::def::Approval;
-use crate::step::body::{Body, BodyError, BodyResult, ProbeResult, Undo};
+use crate::step::body::{Body, BodyError, BodyResult, Estimating, ProbeResult, Undo};
 use crate::step::context::StepCx;
+use crate::vocabulary::budget::{Spend, Spent};
 use crate::vocabulary::payload::{Payload, PayloadError};
 
 /// Says of arguments whether a call with them needs approval.
@@ -58,6 +59,14 @@ impl Body for RuledBody {
 
     fn failure(&self, error: &Payload) -> Result<BodyError, PayloadError> {
         self.body.failure(error)
+    }
+
+    fn estimate(&self, args: &Payload, facts: &Estimating<'_>) -> Result<Spend, String> {
+        self.body.estimate(args, facts)
+    }
+
+    fn spent(&self, value: &Payload) -> Option<Spent> {
+        self.body.spent(value)
     }
 
     fn probe(&self, cx: StepCx, args: &Payload) -> Option<BoxFuture<'static, ProbeResult>> {

@@ -2,6 +2,7 @@
 //!
 //! Promise: no append error is lost; an append that is dropped without an answer counts as failed.
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -116,7 +117,17 @@ pub struct Ack {
     next: Position,
     watermark: Arc<DurableWatermark>,
     reply: Option<OneshotSender<Result<Receipt, AppendError>>>,
+    reading: Option<Reading>,
     answered: bool,
+}
+
+/// What the ledger's answer goes through before its receiver sees it.
+struct Reading(Box<dyn FnOnce(Acquired) -> Result<Acquired, StoreError> + Send + Sync>);
+
+impl fmt::Debug for Reading {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Reading")
+    }
 }
 
 /// The receiving end of an [`Ack`] made by [`Ack::awaited`].
@@ -126,7 +137,7 @@ impl Ack {
     /// An answer that only advances `watermark`. `next` is the run's next position after the append.
     pub fn silent(run: RunId, next: Position, watermark: Arc<DurableWatermark>) -> Self {
         watermark.open.fetch_add(1, Ordering::AcqRel);
-        Self { run, next, watermark, reply: None, answered: false }
+        Self { run, next, watermark, reply: None, reading: None, answered: false }
     }
 
     /// As [`Ack::silent`], for an append whose caller waits for the answer.
@@ -137,6 +148,17 @@ impl Ack {
         (ack, receiver)
     }
 
+    /// Has the ledger's answer go through `read` first: for a store that stands in front of another and keeps rows in a form
+    /// of its own. Where `read` fails, the append counts as failed for its run, although it is durable.
+    #[must_use]
+    pub fn reading(
+        mut self,
+        read: impl FnOnce(Acquired) -> Result<Acquired, StoreError> + Send + Sync + 'static,
+    ) -> Self {
+        self.reading = Some(Reading(Box::new(read)));
+        self
+    }
+
     /// Whether a caller waits for this append, so that the store should not keep it in a batch for long.
     pub fn is_awaited(&self) -> bool {
         self.reply.is_some()
@@ -144,6 +166,13 @@ impl Ack {
 
     /// Reports that the append is durable, with the ledger's answer.
     pub fn durable(mut self, acquired: Acquired) {
+        let acquired = match self.reading.take() {
+            None => acquired,
+            Some(Reading(read)) => match read(acquired) {
+                Ok(acquired) => acquired,
+                Err(error) => return self.fail(error.into()),
+            },
+        };
         self.answered = true;
         // Before the reply: its receiver may look at the watermark next. The maximum, so that the watermark never falls
         // if a store acknowledges appends out of order.

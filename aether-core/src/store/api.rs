@@ -19,6 +19,7 @@ use crate::store::filter::{Cursor, RunFilter};
 use crate::store::ledger::{Acquire, LedgerEntry, LedgerStatus, LedgerUpdate, Reservation};
 use crate::vocabulary::contract::Status;
 use crate::vocabulary::id::{CodeId, CommandId, Epoch, IdempotencyKey, Position, RunId, WorkerId};
+use crate::vocabulary::labels::Labels;
 use crate::vocabulary::payload::Payload;
 use crate::vocabulary::queue::{LimitPattern, Serves};
 
@@ -29,7 +30,7 @@ use crate::store::records::{
 };
 use crate::store::renewal::Renewal;
 use crate::store::schedules::{DueSchedules, ScheduleRecord};
-use crate::store::streams::{StreamItem, StreamWrite};
+use crate::store::streams::{StreamEnd, StreamItem, StreamWrite};
 use crate::store::waits::{ListedWait, OpenWait, WaitChange, WaitFilter};
 use crate::store::workers::{KnownWorker, LostRun, Serving, WorkerRecord};
 
@@ -144,6 +145,9 @@ pub struct Append {
     pub unless_asked_to_end: bool,
     /// The frame begins the next generation of the run: what belongs to the one before goes in the same write.
     pub renews: Option<Renewal>,
+    /// Commands that have ended, and what becomes of what they sent to streams; of several about one command the last
+    /// counts.
+    pub streams: Vec<StreamEnd>,
     /// Reports the result. The store must answer it.
     pub ack: Ack,
 }
@@ -201,7 +205,7 @@ pub struct Append {
 /// store.append(Append {
 ///     run: run.clone(), epoch: 1, expected: 1, at, frame, work: None, acquire: None,
 ///     ledger: Vec::new(), status: None, consumed: Vec::new(), waits: Vec::new(),
-///     code: None, unless_asked_to_end: false, renews: None, ack,
+///     code: None, unless_asked_to_end: false, renews: None, streams: Vec::new(), ack,
 /// });
 /// assert_eq!(reply.await??.next, 2);
 /// assert_eq!(watermark.durable(), 2);
@@ -290,6 +294,10 @@ pub trait Store: Any + Send + Sync + Debug {
     fn transactions(&self) -> Option<&'static str> {
         None
     }
+
+    /// Says which labels a run will have for which values are about to be stored, although it is not there yet. The default
+    /// does nothing.
+    fn announce(&self, _run: &RunId, _labels: &Labels) {}
 
     /// Creates a run unless its id is taken; run and first frame are written together. Durable when it answers. It is
     /// queued before this function returns, so that appends to the new run may follow at once. With a
@@ -438,6 +446,22 @@ pub trait Store: Any + Send + Sync + Debug {
         key: &IdempotencyKey,
     ) -> BoxFuture<'_, Result<Option<LedgerEntry>, StoreError>>;
 
+    /// As [`Store::entry`], for the row that holds a business key for which another run asks: that a value of the row cannot
+    /// be read is no error, and leaves it out.
+    fn holder_entry(
+        &self,
+        run: &RunId,
+        key: &IdempotencyKey,
+    ) -> BoxFuture<'_, Result<Option<LedgerEntry>, StoreError>> {
+        self.entry(run, key)
+    }
+
+    /// Whether `stored`, the business key of a row, is the one that is asked for. For a store that keeps such keys in another
+    /// form.
+    fn is_business_key(&self, stored: &str, asked: &str) -> bool {
+        stored == asked
+    }
+
     /// Writes who holds a store-wide business key, if nobody has reserved it, or if what is there is exactly `replaces`
     /// ([`Reservation::is_same`]); a sealed reservation is never replaced. Answers what is there afterwards. Durable when it
     /// answers; the write itself compares.
@@ -469,6 +493,17 @@ pub trait Store: Any + Send + Sync + Debug {
     /// reads the whole inbox. The messages left out must cost nothing: a worker asks after every message for what it
     /// has not seen, while thousands may be unread.
     fn inbox(&self, run: &RunId, after: u64) -> BoxFuture<'_, Result<Vec<Message>, StoreError>>;
+
+    /// The unread requests to end the run, by their topics ([`END_REQUESTS`]). No other message is looked at, so that these
+    /// are found also where the others cannot be read.
+    fn end_requests<'s>(&'s self, run: &RunId) -> BoxFuture<'s, Result<Vec<Message>, StoreError>> {
+        let inbox = self.inbox(run, 0);
+        Box::pin(async move {
+            let mut messages = inbox.await?;
+            messages.retain(|message| END_REQUESTS.contains(&&*message.topic));
+            Ok(messages)
+        })
+    }
 
     /// How much the whole inbox holds. The default reads it; a store that can count without reading should.
     fn unread<'s>(&'s self, run: &RunId) -> BoxFuture<'s, Result<Unread, StoreError>> {
@@ -554,11 +589,15 @@ pub trait Store: Any + Send + Sync + Debug {
     /// refused, because its run has ended or has another epoch. The write itself checks that. A refused one leaves the
     /// others alone. All of them are one write of the medium, or few. Durable when it answers.
     ///
-    /// Streams belong to their run: they stay when it continues as new, and go when it is purged.
+    /// Streams belong to their run: they stay when it continues as new, and go when it is purged. What an append says of
+    /// them ([`Append::streams`]) takes effect with it.
     fn write_streams(
         &self,
         writes: Vec<StreamWrite>,
     ) -> BoxFuture<'_, Result<Vec<Option<Vec<StreamItem>>>, StoreError>>;
+
+    /// The commands of a run that have open chunks in streams, each once: see [`StreamEnd`].
+    fn open_streams(&self, run: &RunId) -> BoxFuture<'_, Result<Vec<CommandId>, StoreError>>;
 
     /// At most `limit` items of the stream `stream` of a run with numbers above `after`, by their numbers. They are one
     /// state of the stream.
@@ -689,6 +728,12 @@ pub trait Store: Any + Send + Sync + Debug {
 
     /// Deletes every snapshot. Changes no outcome: snapshots only shorten replay.
     fn delete_snapshots(&self) -> BoxFuture<'_, Result<(), StoreError>>;
+
+    /// Whether something else in this process holds the store that stands behind this one, so that it must not be closed
+    /// for an engine that ends. A store behind which none stands says `false`.
+    fn is_shared(&self) -> bool {
+        false
+    }
 
     /// Waits until everything queued is durable, then closes the store. Calls that come later fail with
     /// [`StoreError::Unavailable`]; a store that lives in memory may stay open.

@@ -4,6 +4,7 @@
 
 use std::fmt::Debug;
 
+use crate::vocabulary::codec::CodecError;
 use crate::vocabulary::contract::Status;
 use crate::vocabulary::id::{Epoch, Position, RunId};
 
@@ -109,6 +110,16 @@ pub enum StoreError {
         store: String,
         /// What it did or failed to do.
         reason: String,
+    },
+    /// What is kept went through a payload codec, or was to go through it, and it could not.
+    #[error("{what} cannot be read or written: {error}")]
+    Codec {
+        /// Which value, and of what.
+        what: String,
+        /// The run that it belongs to, if it belongs to one.
+        run: Option<RunId>,
+        /// Why, with the id of the key.
+        error: CodecError,
     },
     /// There is no such run.
     #[error("there is no run `{run}` in this store")]

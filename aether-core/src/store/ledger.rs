@@ -271,6 +271,7 @@ mod tests {
                 code: None,
                 unless_asked_to_end: false,
                 renews: None,
+                streams: Vec::new(),
                 ack,
             });
             self.next += 1;

@@ -118,6 +118,7 @@ impl Run {
             epoch: self.record.epoch,
             text: frame.text.clone(),
             chain: chain(&previous, position, at, &frame.text),
+            decoded: None,
         });
         self.record.next += Position::from(frame.count);
     }
@@ -320,6 +321,7 @@ impl Content {
         }
         self.waits.change(&append.run, &append.waits);
         let run = self.known(&append.run)?;
+        append.streams.iter().for_each(|end| run.streams.end(end, append.epoch, append.at));
         match &append.code {
             Some(CodeChange::Adopted(code)) => {
                 (run.record.code, run.record.parked) = (code.clone(), false);
@@ -697,6 +699,10 @@ impl Store for MemoryStore {
             });
             Ok(written.collect())
         })
+    }
+
+    fn open_streams(&self, run: &RunId) -> BoxFuture<'_, Result<Vec<CommandId>, StoreError>> {
+        self.answer(|content| Ok(content.runs.get(run).map(|run| run.streams.open()).unwrap_or_default()))
     }
 
     fn stream(

@@ -20,6 +20,8 @@ pub(crate) mod records;
 pub(crate) mod renewal;
 pub(crate) mod reserve;
 pub(crate) mod schedules;
+pub(crate) mod step_limit_rows;
+pub(crate) mod step_limits;
 pub mod streams;
 pub(crate) mod waits;
 pub(crate) mod workers;
@@ -43,6 +45,7 @@ pub use reserve::{Holder, holder};
 pub use schedules::{
     CatchUp, DueSchedules, Overlap, ScheduleRecord, ScheduleSpec, Tick, TickOutcome, run_of_tick, tick_of_run,
 };
-pub use streams::{StreamChange, StreamItem, StreamKind, StreamWrite};
+pub use step_limits::{Rate, StepLimit, StepLimitUse};
+pub use streams::{StreamEnd, StreamItem, StreamKind, StreamWrite};
 pub use waits::{ListedWait, OpenWait, WaitChange, WaitFilter, WaitPlace};
 pub use workers::{KnownWorker, LostRun, Serving, SilentWorker, WorkerRecord};

@@ -261,6 +261,10 @@ impl OpenWaits {
             Event::StepRetried(e) => Open { until: Some(e.due), ..open(Waiting::Retry) }.with(|detail| {
                 (detail.attempt, detail.error) = (Some(e.attempt.saturating_add(1)), Some(e.error.clone()));
             }),
+            Event::LimitAwaited(e) => {
+                let open = Open { until: Some(e.until), name: e.limit.clone(), ..open(Waiting::Limit) };
+                open.with(|detail| detail.attempt = Some(e.attempt))
+            }
             Event::ApprovalDecided(_)
             | Event::WaitCompleted(_)
             | Event::TimerFired(_)

@@ -79,7 +79,8 @@ pub async fn fill(
     let first = frames.first().map_or(0, |frame| frame.position);
     for frame in frames {
         let from = usize::try_from(frame.position.saturating_sub(first)).unwrap_or(usize::MAX);
-        reader.fill(&frame.text, events.get_mut(from..).unwrap_or_default()).await?;
+        let text = frame.readable().map_err(|e| reader.corrupt(e))?;
+        reader.fill(text, events.get_mut(from..).unwrap_or_default()).await?;
     }
     Ok(())
 }
@@ -96,12 +97,13 @@ pub(crate) async fn inline(
     events: &mut [Payload],
 ) -> Result<(), StoreError> {
     let mut reader = Reader { store, run, known: HashMap::new() };
-    let references = references(&frame.text).map_err(|e| reader.corrupt(e))?;
+    let text = frame.readable().map_err(|e| reader.corrupt(e))?;
+    let references = references(text).map_err(|e| reader.corrupt(e))?;
     if references.iter().all(BTreeMap::is_empty) {
         return Ok(());
     }
     let mut whole = frame.events().map_err(|e| reader.corrupt(e))?;
-    reader.fill(&frame.text, &mut whole).await?;
+    reader.fill(text, &mut whole).await?;
     for ((text, event), references) in events.iter_mut().zip(&whole).zip(references) {
         if !references.is_empty() {
             *text = Payload::encode(event).map_err(|e| reader.corrupt(e))?;

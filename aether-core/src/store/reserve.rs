@@ -91,7 +91,7 @@ pub async fn holder(
         };
     }
     let rows = store.entries(run).await?.into_iter();
-    Ok(rows.into_iter().find(|row| holds(row, business_key)).map(Holder::of))
+    Ok(rows.into_iter().find(|row| holds(store, row, business_key)).map(Holder::of))
 }
 
 /// The call for which a key is reserved; `None` where it has failed, or can never begin.
@@ -100,28 +100,29 @@ async fn holder_of(store: &dyn Store, found: &Reservation) -> Result<Option<Hold
         return Ok(Some(Holder::of((**tombstone).clone())));
     }
     if mutated("row-before-run") {
-        let row = store.entry(&found.run, &found.key).await?;
+        let row = store.holder_entry(&found.run, &found.key).await?;
         let begins = may_begin(store, found, store.run(&found.run).await?).await?;
-        return Ok(judged(found, row, begins));
+        return Ok(judged(store, found, row, begins));
     }
     // The run first. Where it can acquire the row no more, a look at the row afterwards finds whatever it did before; the
     // other way round, it could acquire the row between the two looks.
     let begins = may_begin(store, found, store.run(&found.run).await?).await?;
-    let row = store.entry(&found.run, &found.key).await?;
-    Ok(judged(found, row, begins))
+    let row = store.holder_entry(&found.run, &found.key).await?;
+    Ok(judged(store, found, row, begins))
 }
 
-fn judged(found: &Reservation, row: Option<LedgerEntry>, begins: bool) -> Option<Holder> {
+fn judged(store: &dyn Store, found: &Reservation, row: Option<LedgerEntry>, begins: bool) -> Option<Holder> {
     match row {
-        Some(row) if holds(&row, &found.business_key) => Some(Holder::of(row)),
+        Some(row) if holds(store, &row, &found.business_key) => Some(Holder::of(row)),
         // It failed; or it is the row of another call, of a run whose id was used before.
         Some(_) => None,
         None => begins.then(|| Holder { run: found.run.clone(), key: found.key.clone(), row: None }),
     }
 }
 
-fn holds(row: &LedgerEntry, business_key: &str) -> bool {
-    row.status != LedgerStatus::Failed && row.business_key.as_deref() == Some(business_key)
+fn holds(store: &dyn Store, row: &LedgerEntry, business_key: &str) -> bool {
+    let is_named = |stored: &String| store.is_business_key(stored, business_key);
+    row.status != LedgerStatus::Failed && row.business_key.as_ref().is_some_and(is_named)
 }
 
 /// Whether the row for which the key is reserved may still be acquired: its run is open, at the epoch of the reservation,

@@ -64,48 +64,55 @@ impl StreamKind {
     }
 }
 
-/// Something to be written to the streams of one run.
+/// A chunk: what a body sent to one stream of its run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StreamWrite {
     /// The run.
     pub run: RunId,
     /// Epoch of the worker's lease. The write is refused unless the run is open and still has it.
     pub epoch: Epoch,
-    /// The command.
+    /// The command whose body sent it.
     pub command: CommandId,
     /// The logical attempt at it.
     pub attempt: u32,
     /// The time by the worker's clock.
     pub at: Timestamp,
-    /// What is written.
-    pub change: StreamChange,
+    /// Name of the stream.
+    pub stream: String,
+    /// Number of this chunk in this stream and execution, from 0. With 0, the open items that the command has in the
+    /// stream are deleted, and where there were any, one of kind [`StreamKind::Restarted`] is written first: its `since`
+    /// is the least of theirs. With a greater number, nothing is written unless the newest chunk among the command's open
+    /// items has the number before: it was written already, or the command has ended meanwhile.
+    pub part: u32,
+    /// A JSON array.
+    pub items: Payload,
 }
 
-/// What a [`StreamWrite`] writes. *Open* items of a command are its [`StreamKind::Chunk`] and [`StreamKind::Restarted`].
+/// What an append says of a command's streams: it has ended. *Open* items of a command are its [`StreamKind::Chunk`] and
+/// [`StreamKind::Restarted`] of earlier epochs, and those of the append's epoch whose attempt is not above `attempt`.
+///
+/// In every stream in which the command has open items they are deleted. Where the stream is one of `keeps` and there were
+/// chunks, an item of kind [`StreamKind::Folded`] takes their place: it has the number of the last of them, their arrays
+/// joined in order, and as `since` the least of all deleted items; behind it comes one of kind [`StreamKind::Committed`].
+/// Else one of kind [`StreamKind::Restarted`] is written, with that `since`.
 #[derive(Clone, Debug, PartialEq)]
-pub enum StreamChange {
-    /// What a body sent to the stream `stream`.
-    Chunk {
-        /// Name of the stream.
-        stream: String,
-        /// Number of this chunk in this stream and execution, from 0. With 0, the open items that the command has in the
-        /// stream are deleted, and where there were any, one of kind [`StreamKind::Restarted`] is written first: its
-        /// `since` is the least of theirs. With a greater number, nothing is written where the newest chunk of the command
-        /// has this number or a greater one: it was written before.
-        part: u32,
-        /// A JSON array.
-        items: Payload,
-    },
-    /// The command has ended. In every stream in which it has open items they are deleted. Where the stream is one of
-    /// `keeps` and there were chunks, an item of kind [`StreamKind::Folded`] takes their place: it has the number of the
-    /// last of them, their arrays joined in order, and as `since` the least of all deleted items; behind it comes one of
-    /// kind [`StreamKind::Committed`]. Else one of kind [`StreamKind::Restarted`] is written, with that `since`.
-    End {
-        /// The streams whose chunks are part of the outcome; `None` for all.
-        keeps: Option<Vec<String>>,
-        /// Digest of the outcome.
-        digest: Digest,
-    },
+pub struct StreamEnd {
+    /// The command.
+    pub command: CommandId,
+    /// The logical attempt that ended it.
+    pub attempt: u32,
+    /// The streams whose chunks are part of the outcome; `None` for all.
+    pub keeps: Option<Vec<String>>,
+    /// Digest of the outcome; `None` where there is none, or a failure: then no stream is kept.
+    pub digest: Option<Digest>,
+}
+
+impl StreamEnd {
+    /// The digest of the outcome, where that keeps what the command sent to `stream`.
+    pub fn kept(&self, stream: &str) -> Option<&Digest> {
+        let kept = self.keeps.as_ref().is_none_or(|keeps| keeps.iter().any(|kept| kept == stream));
+        self.digest.as_ref().filter(|_| kept)
+    }
 }
 
 /// One JSON array of the elements of several, in order.

@@ -54,6 +54,14 @@ pub enum StreamError {
     /// The store failed. Reading can be tried again.
     #[error("the stream cannot be read: {0}")]
     Store(#[from] StoreError),
+    /// No stream can have this name.
+    #[error("there is no stream of this name of {bytes} bytes: {reason}")]
+    Name {
+        /// Length of the name.
+        bytes: usize,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// What was sent is not of the reader's type.
     #[error("item {seq} of stream `{stream}` of run `{run}` is not of the type that is read: {error}")]
     Unreadable {

@@ -1,10 +1,10 @@
-//! One physical execution of a body, as far as streams are concerned.
+//! One physical execution of a body, as far as streams are concerned, and what the executions of a claim leave open.
 //!
 //! Promise: once it is over or has lost something, that stays so.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, PoisonError, Weak};
 
 use crate::sched::{AtomicBool, Mutex};
 use crate::vocabulary::id::{CommandId, Epoch, RunId};
@@ -21,15 +21,22 @@ pub(crate) struct Execution {
     /// Something that it sent was lost, so that the rest does not count.
     pub(crate) lost: AtomicBool,
     /// It has sent something.
-    pub(crate) sent: AtomicBool,
-    /// How many chunks it has written, by stream.
+    sent: AtomicBool,
+    open: Arc<OpenCommands>,
+    /// How many chunks it has written, by stream, since it sent something that counts.
     parts: Mutex<BTreeMap<Arc<str>, u32>>,
 }
 
 impl Execution {
-    pub(crate) fn new(run: RunId, epoch: Epoch, command: CommandId, attempt: u32) -> Arc<Self> {
+    pub(crate) fn new(
+        run: RunId,
+        epoch: Epoch,
+        command: CommandId,
+        attempt: u32,
+        open: Arc<OpenCommands>,
+    ) -> Arc<Self> {
         let (over, lost, sent) = (false.into(), false.into(), false.into());
-        Arc::new(Self { run, epoch, command, attempt, over, lost, sent, parts: Mutex::default() })
+        Arc::new(Self { run, epoch, command, attempt, over, lost, sent, open, parts: Mutex::default() })
     }
 
     /// The number of the next chunk in this stream.
@@ -39,17 +46,78 @@ impl Execution {
         std::mem::replace(next, next.saturating_add(1))
     }
 
-    /// Whether it has written to a stream, or lost what it wanted to write.
+    /// What it wrote to this stream does not count: the next chunk takes its place.
+    pub(crate) fn begin_again(&self, stream: &str) {
+        self.parts.lock().unwrap_or_else(PoisonError::into_inner).remove(stream);
+    }
+
+    /// It sends something to a stream.
+    pub(crate) fn sends(self: &Arc<Self>) {
+        if !self.sent.swap(true, Ordering::AcqRel) {
+            self.open.insert(self);
+        }
+    }
+
+    /// Whether it has sent something to a stream.
     pub(crate) fn has_sent(&self) -> bool {
         self.sent.load(Ordering::Acquire)
     }
 
-    /// The streams that it has written to; none where something was lost.
+    /// The streams that it has written to and that count; none where something was lost.
     pub(crate) fn streams(&self) -> Vec<String> {
         if self.lost.load(Ordering::Acquire) {
             return Vec::new();
         }
         let parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
         parts.keys().map(|stream| stream.to_string()).collect()
+    }
+}
+
+/// The newest execution of a command in this claim that has sent something, if there is one.
+#[derive(Debug, Default)]
+struct Sending {
+    attempt: u32,
+    execution: Weak<Execution>,
+}
+
+/// The commands of a claim that have sent something to streams of which no append has said yet what becomes of it.
+#[derive(Debug, Default)]
+pub(crate) struct OpenCommands(Mutex<BTreeMap<CommandId, Sending>>);
+
+impl OpenCommands {
+    /// Those that an earlier claim has left.
+    pub(crate) fn of(left: Vec<CommandId>) -> Arc<Self> {
+        Arc::new(Self(Mutex::new(left.into_iter().map(|command| (command, Sending::default())).collect())))
+    }
+
+    fn insert(&self, execution: &Arc<Execution>) {
+        let sending = Sending { attempt: execution.attempt, execution: Arc::downgrade(execution) };
+        self.with(|open| open.insert(execution.command.clone(), sending));
+    }
+
+    /// An append says what becomes of what this command has sent.
+    pub(crate) fn close(&self, command: &CommandId) {
+        self.with(|open| open.remove(command));
+    }
+
+    /// Whether this command has sent something of which nothing is said yet.
+    pub(crate) fn contains(&self, command: &CommandId) -> bool {
+        self.with(|open| open.contains_key(command))
+    }
+
+    /// All of them that `of` holds for, with their newest attempt of this claim. They send nothing from here on.
+    pub(crate) fn stop(&self, of: impl Fn(&CommandId) -> bool) -> Vec<(CommandId, u32)> {
+        self.with(|open| {
+            let stopped = open.iter().filter(|(command, _)| of(command)).map(|(command, sending)| {
+                let execution = sending.execution.upgrade();
+                execution.iter().for_each(|execution| execution.over.store(true, Ordering::Release));
+                (command.clone(), sending.attempt)
+            });
+            stopped.collect()
+        })
+    }
+
+    fn with<T>(&self, with: impl FnOnce(&mut BTreeMap<CommandId, Sending>) -> T) -> T {
+        with(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

@@ -14,11 +14,12 @@ use tokio::sync::broadcast;
 use crate::sched::{HashMap, Mutex, Notify, OnceLock, Runtime};
 use crate::store::api::Store;
 use crate::store::error::StoreError;
-use crate::store::streams::{StreamChange, StreamItem, StreamWrite};
+use crate::store::streams::{StreamItem, StreamWrite};
 use crate::stream::execution::Execution;
 use crate::vocabulary::environment::Environment;
 use crate::vocabulary::id::RunId;
 use crate::vocabulary::payload::Payload;
+use crate::vocabulary::redaction::Redaction;
 
 /// Shortest time between two writes that nobody waits for.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -30,13 +31,17 @@ const BOUND: usize = 1 << 20;
 const PATIENCE: Duration = Duration::from_secs(30);
 const REST: Duration = Duration::from_millis(500);
 
-type Listeners = HashMap<(RunId, String), broadcast::Sender<Arc<[StreamItem]>>>;
+type Listeners = HashMap<RunId, HashMap<String, broadcast::Sender<Written>>>;
+/// What was written to a stream; nothing where the store has news.
+pub(super) type Written = Arc<[StreamItem]>;
 
 /// The writer of an engine's streams.
 #[derive(Debug)]
 pub(crate) struct StreamHub {
     store: Arc<dyn Store>,
     environment: Arc<dyn Environment>,
+    /// What is replaced in items before they are sent.
+    pub(super) redaction: Redaction,
     me: Weak<Self>,
     state: Mutex<State>,
     /// Where it writes: bodies may send from threads of their own.
@@ -57,22 +62,34 @@ struct State {
     listeners: Listeners,
 }
 
+/// What an execution sent to a stream.
 #[derive(Debug)]
-enum Pending {
-    /// What an execution sent to a stream: JSON values with commas between them.
-    Items { execution: Arc<Execution>, stream: Arc<str>, items: String },
-    /// The end of a command.
-    End(StreamWrite),
+struct Pending {
+    execution: Arc<Execution>,
+    stream: Arc<str>,
+    /// JSON values with commas between them.
+    items: String,
+}
+
+impl Pending {
+    fn is_of(&self, execution: &Arc<Execution>, stream: &Arc<str>) -> bool {
+        Arc::ptr_eq(&self.execution, execution) && self.stream == *stream
+    }
 }
 
 /// One write, and the execution whose chunk it is.
-type Writing = (StreamWrite, Option<Arc<Execution>>);
+type Writing = (StreamWrite, Arc<Execution>);
 
 impl StreamHub {
-    pub(crate) fn new(store: Arc<dyn Store>, environment: Arc<dyn Environment>) -> Arc<Self> {
+    pub(crate) fn new(
+        store: Arc<dyn Store>,
+        environment: Arc<dyn Environment>,
+        redaction: Redaction,
+    ) -> Arc<Self> {
         Arc::new_cyclic(|me| Self {
             store,
             environment,
+            redaction,
             me: Weak::clone(me),
             state: Mutex::default(),
             runtime: OnceLock::new(),
@@ -95,13 +112,8 @@ impl StreamHub {
             return;
         }
         let mut state = self.lock();
-        let mut open = state.pending.iter_mut().rev().filter_map(|pending| match pending {
-            Pending::Items { execution: of, stream: to, items } => {
-                (Arc::ptr_eq(of, execution) && to == stream).then_some(items)
-            }
-            Pending::End(_) => None,
-        });
-        let held = match open.next() {
+        let mut open = state.pending.iter_mut().rev().filter(|pending| pending.is_of(execution, stream));
+        let held = match open.next().map(|pending| &mut pending.items) {
             Some(items) if items.len().saturating_add(item.len()) > BOUND && items.len() > SOON => {
                 lose(execution, stream, "the store takes none");
                 return;
@@ -114,7 +126,7 @@ impl StreamHub {
             None => {
                 let (execution, stream) = (Arc::clone(execution), Arc::clone(stream));
                 drop(open);
-                state.pending.push(Pending::Items { execution, stream, items: item.to_owned() });
+                state.pending.push(Pending { execution, stream, items: item.to_owned() });
                 item.len()
             }
         };
@@ -124,11 +136,16 @@ impl StreamHub {
         }
     }
 
-    /// Writes that a command has ended, behind everything that was sent before.
-    pub(crate) fn end(&self, write: StreamWrite) {
+    /// What is sent from here on, and what was sent, does not count: an item is missing.
+    pub(crate) fn lose(&self, execution: &Execution, stream: &str, reason: &str) {
+        lose(execution, stream, reason);
+    }
+
+    /// What the execution sent to the stream so far does not count.
+    pub(crate) fn take_back(&self, execution: &Arc<Execution>, stream: &Arc<str>) {
         let mut state = self.lock();
-        state.pending.push(Pending::End(write));
-        self.queued(state);
+        state.pending.retain(|pending| !pending.is_of(execution, stream));
+        execution.begin_again(stream);
     }
 
     fn queued(&self, mut state: MutexGuard<'_, State>) {
@@ -174,10 +191,25 @@ impl StreamHub {
     }
 
     /// What is written to this stream of this run by this engine from now on.
-    pub(crate) fn listen(&self, run: &RunId, stream: &str) -> broadcast::Receiver<Arc<[StreamItem]>> {
+    pub(crate) fn listen(&self, run: &RunId, stream: &str) -> broadcast::Receiver<Written> {
         let mut state = self.lock();
-        let listeners = state.listeners.entry((run.clone(), stream.to_owned()));
+        let listeners = state.listeners.entry(run.clone()).or_default().entry(stream.to_owned());
         listeners.or_insert_with(|| broadcast::channel(64).0).subscribe()
+    }
+
+    /// Whether somebody in this process reads streams of this run.
+    pub(crate) fn is_read(&self, run: &RunId) -> bool {
+        self.lock().listeners.contains_key(run)
+    }
+
+    /// The streams of this run have changed by other means, or it has ended: its readers look into the store.
+    pub(crate) fn tell_readers(&self, run: &RunId) {
+        let mut state = self.lock();
+        let Some(listeners) = state.listeners.get_mut(run) else { return };
+        listeners.retain(|_, listener| listener.send(Arc::from([])).is_ok());
+        if listeners.is_empty() {
+            state.listeners.remove(run);
+        }
     }
 
     /// Writes until nothing is left.
@@ -194,15 +226,24 @@ impl StreamHub {
     /// Everything that is pending; `None` where nothing is, and this was the last look.
     fn take(&self) -> Option<(Vec<Writing>, u64)> {
         let mut state = self.lock();
-        state.listeners.retain(|_, listener| listener.receiver_count() > 0);
+        state.listeners.retain(|_, of_run| {
+            of_run.retain(|_, listener| listener.receiver_count() > 0);
+            !of_run.is_empty()
+        });
         if state.pending.is_empty() {
-            state.is_writing = false;
+            // What was taken back is not waited for.
+            (state.done, state.is_writing) = (state.queued, false);
+            drop(state);
+            self.written.notify_waiters();
             return None;
         }
         let (pending, upto) = (std::mem::take(&mut state.pending), state.queued);
+        // Under the lock: what is taken back later gets no number behind that.
+        let parts: Vec<_> = pending.iter().map(|one| one.execution.next_part(&one.stream)).collect();
         drop(state);
         let at = self.environment.now();
-        Some((pending.into_iter().filter_map(|pending| written(pending, at)).collect(), upto))
+        let writes = pending.into_iter().zip(parts).filter_map(|(pending, part)| written(pending, part, at));
+        Some((writes.collect(), upto))
     }
 
     /// Writes once, however often that must be tried, for as long as [`PATIENCE`].
@@ -215,9 +256,7 @@ impl StreamHub {
             }
         };
         for ((write, execution), reason) in lost {
-            if let (Some(execution), StreamChange::Chunk { stream, .. }) = (execution, &write.change) {
-                lose(execution, stream, &reason);
-            }
+            lose(execution, &write.stream, &reason);
         }
     }
 
@@ -257,11 +296,12 @@ impl StreamHub {
         let state = self.lock();
         for ((write, execution), answer) in writes.iter().zip(answers) {
             let Some(items) = answer else {
-                execution.iter().for_each(|execution| execution.over.store(true, Ordering::Release));
+                execution.over.store(true, Ordering::Release);
                 continue;
             };
             for item in items {
-                if let Some(listener) = state.listeners.get(&(write.run.clone(), item.stream.clone())) {
+                let of_run = state.listeners.get(&write.run);
+                if let Some(listener) = of_run.and_then(|of_run| of_run.get(&item.stream)) {
                     let _nobody_listens = listener.send(Arc::from([item]));
                 }
             }
@@ -277,21 +317,19 @@ fn lose(execution: &Execution, stream: &str, reason: &str) {
     }
 }
 
-/// What is written of it; `None` for what nobody needs any more.
-fn written(pending: Pending, at: jiff::Timestamp) -> Option<Writing> {
-    let (execution, stream, items) = match pending {
-        Pending::End(write) => return Some((write, None)),
-        Pending::Items { execution, stream, items } => (execution, stream, items),
-    };
+/// What is written of it.
+fn written(pending: Pending, part: u32, at: jiff::Timestamp) -> Option<Writing> {
+    let Pending { execution, stream, items } = pending;
     let items = Payload::from_text(format!("[{items}]")).ok()?;
-    let part = execution.next_part(&stream);
     let write = StreamWrite {
         run: execution.run.clone(),
         epoch: execution.epoch,
         command: execution.command.clone(),
         attempt: execution.attempt,
         at,
-        change: StreamChange::Chunk { stream: stream.to_string(), part, items },
+        stream: stream.to_string(),
+        part,
+        items,
     };
-    Some((write, Some(execution)))
+    Some((write, execution))
 }

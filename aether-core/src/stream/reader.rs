@@ -15,7 +15,8 @@ use tokio::sync::broadcast;
 use crate::store::error::StoreError;
 use crate::store::streams::{StreamItem, StreamKind};
 use crate::stream::event::{StreamError, StreamEvent, StreamText};
-use crate::stream::hub::StreamHub;
+use crate::stream::hub::{StreamHub, Written};
+use crate::stream::sender::check_name;
 use crate::vocabulary::environment::Environment;
 use crate::vocabulary::id::RunId;
 use crate::vocabulary::payload::PayloadError;
@@ -32,7 +33,7 @@ pub struct StreamReader<T> {
     environment: Arc<dyn Environment>,
     run: RunId,
     stream: String,
-    written: broadcast::Receiver<Arc<[StreamItem]>>,
+    written: broadcast::Receiver<Written>,
     after: u64,
     tail: Option<usize>,
     events: VecDeque<Result<StreamEvent<T>, StreamError>>,
@@ -77,11 +78,19 @@ impl<T: serde::de::DeserializeOwned> StreamReader<T> {
         self
     }
 
+    /// Whether a stream can have this name. What reads from a name that none can have fails at its first event.
+    ///
+    /// # Errors
+    /// [`StreamError::Name`] where none can.
+    pub fn check(&self) -> Result<(), StreamError> {
+        check_name(&self.stream).map_err(|reason| StreamError::Name { bytes: self.stream.len(), reason })
+    }
+
     /// The next event; `None` behind [`StreamEvent::Closed`]. Waits for it.
     ///
     /// # Errors
-    /// [`StreamError`] when the store fails, there is no such run, or an item is not a `T`. Calling it again continues
-    /// behind the item.
+    /// [`StreamError`] when the store fails, there is no such run, no stream can have this name, or an item is not a `T`.
+    /// Calling it again continues behind the item.
     pub async fn next(&mut self) -> Result<Option<StreamEvent<T>>, StreamError> {
         loop {
             if let Some(event) = self.events.pop_front() {
@@ -100,14 +109,15 @@ impl<T: serde::de::DeserializeOwned> StreamReader<T> {
                 Either::Right(_) => None,
             };
             match written {
-                Some(items) => self.take_written(&items),
-                None => self.is_caught_up = false,
+                Some(items) if !items.is_empty() => self.take_written(&items),
+                _ => self.is_caught_up = false,
             }
         }
     }
 
     /// Reads what the store has behind the last number.
-    async fn look(&mut self) -> Result<(), StoreError> {
+    async fn look(&mut self) -> Result<(), StreamError> {
+        self.check()?;
         // The run first: nothing is written to a stream after the end of its run.
         let record = self.hub.store().run(&self.run).await?;
         let record = record.ok_or_else(|| StoreError::UnknownRun { run: self.run.clone() })?;
@@ -146,6 +156,8 @@ impl<T: serde::de::DeserializeOwned> StreamReader<T> {
                 // The reader has seen some of what it stands for, or what gave way to it.
                 if item.since <= began_at {
                     let command = command.clone();
+                    // Numbered before the item: who is cut off between the two gets both again.
+                    let seq = seq.saturating_sub(1);
                     self.events.push_back(Ok(StreamEvent::Restarted { seq, command, from: item.since }));
                 }
                 let items = item.data.decode::<Vec<T>>();

@@ -12,6 +12,21 @@ use crate::vocabulary::payload::Payload;
 
 /// Bytes in the name of a stream.
 const LONGEST_NAME: usize = 200;
+/// Bytes of an item, in JSON.
+const LONGEST_ITEM: usize = 1 << 20;
+
+/// Whether a stream can have this name.
+///
+/// # Errors
+/// What is wrong with it.
+pub(crate) fn check_name(name: &str) -> Result<(), String> {
+    match name.len() {
+        0 => Err("a name is not empty".into()),
+        1..=LONGEST_NAME if !name.contains('\0') => Ok(()),
+        1..=LONGEST_NAME => Err("a name holds no NUL".into()),
+        _ => Err(format!("a name has at most {LONGEST_NAME} bytes")),
+    }
+}
 
 /// Sends items to a stream of the run, from [`StepCx::stream`](crate::step::StepCx::stream). Clones send to the same
 /// stream; what is sent after the body has ended is dropped.
@@ -23,33 +38,52 @@ pub struct StreamSender {
 
 impl StreamSender {
     pub(crate) fn new(to: Option<(Arc<StreamHub>, Arc<Execution>)>, stream: &str) -> Self {
-        let is_name = !stream.is_empty() && stream.len() <= LONGEST_NAME && !stream.contains('\0');
-        if let Some((_, execution)) = to.as_ref().filter(|_| !is_name) {
+        let wrong = check_name(stream).err();
+        if let (Some((_, execution)), Some(reason)) = (&to, &wrong) {
             let (run, command, bytes) = (&execution.run, &execution.command, stream.len());
-            tracing::warn!(
-                target: "aether::step", %run, %command, bytes,
-                "nothing is sent to a stream of this name: it must have 1 to {LONGEST_NAME} bytes, and no NUL"
-            );
+            tracing::warn!(target: "aether::step", %run, %command, bytes, reason, "nothing is sent to a stream of this name");
         }
-        Self { to: to.filter(|_| is_name), stream: stream.into() }
+        Self { to: to.filter(|_| wrong.is_none()), stream: stream.into() }
     }
 
     /// Sends one item. It never waits: what is sent is written in the background, several items at a time, at most 20 times
-    /// a second in an engine. An item that cannot be written as JSON is dropped with a warning.
+    /// a second in an engine. An item that cannot be written as JSON is dropped with a warning. One of more than a mebibyte
+    /// of JSON gives the stream up for this execution, with a warning: what follows would make no sense without it.
     pub fn send<T: serde::Serialize + ?Sized>(&self, item: &T) {
         let Some((hub, execution)) = &self.to else { return };
         if execution.over.load(Ordering::Acquire) {
             return;
         }
         match Payload::encode(item) {
+            Ok(item) if item.as_str().len() > LONGEST_ITEM => {
+                execution.sends();
+                let bytes = item.as_str().len();
+                hub.lose(
+                    execution,
+                    &self.stream,
+                    &format!("an item has {bytes} bytes, over the limit of {LONGEST_ITEM}"),
+                );
+            }
             Ok(item) => {
-                execution.sent.store(true, Ordering::Release);
-                hub.send(execution, &self.stream, item.as_str());
+                execution.sends();
+                hub.send(execution, &self.stream, hub.redaction.value(item).as_str());
             }
             Err(error) => {
                 let (run, command, stream) = (&execution.run, &execution.command, &self.stream);
                 tracing::warn!(target: "aether::step", %run, %command, %stream, %error, "an item of a stream was not sent");
             }
+        }
+    }
+}
+
+impl StreamSender {
+    /// Takes back what this execution of the body has sent to the stream so far: a text that turned out to be none, or one
+    /// that is told anew. Readers hear of it with the next item, or when the body has ended.
+    pub fn restart(&self) {
+        if let Some((hub, execution)) = &self.to
+            && !execution.over.load(Ordering::Acquire)
+        {
+            hub.take_back(execution, &self.stream);
         }
     }
 }

@@ -13,6 +13,7 @@ use jiff::Timestamp;
 use crate::inbox::decisions;
 use crate::inbox::decisions::ApprovalOutcome;
 use crate::journal::event::{Event, InvocationDecision, NodeStarted, ToolInvocationStarted};
+use crate::journal::spending::{BudgetUse, Spending};
 use crate::run::end::RunEnd;
 use crate::store::api::Store;
 use crate::store::error::StoreError;
@@ -53,6 +54,7 @@ impl RunView {
             illegal: Vec::new(),
             executions: Vec::new(),
             began: 0,
+            spending: Spending::default(),
             index: BTreeMap::new(),
             newest: BTreeMap::new(),
             open: BTreeSet::new(),
@@ -144,6 +146,7 @@ impl RunView {
         self.position += 1;
         self.history.events = self.position - self.began;
         self.apply_to_run(&event, now);
+        self.spending.apply(&event);
         let Some(command) = event.command().cloned() else { return };
         self.track(&command, &event, now);
         match event {
@@ -214,6 +217,11 @@ impl RunView {
             Event::CallbackReceived(_) => self.resume(&command),
             _ => {}
         }
+    }
+
+    /// Every budget of the run, with what is spent and reserved of it: `run` is that of the whole run.
+    pub fn budgets(&self) -> Vec<BudgetUse> {
+        self.spending.uses()
     }
 
     fn start_step(&mut self, command: &CommandId, started: NodeStarted) {
@@ -454,7 +462,7 @@ fn ending(outcome: Outcome, result: &Result<Payload, Payload>) -> Trigger {
         return Trigger::Succeed;
     }
     match result.as_ref().err().and_then(|error| error.decode::<StepError<Payload>>().ok()) {
-        Some(StepError::Rejected(_) | StepError::Taken(_)) => Trigger::Reject,
+        Some(StepError::Rejected(_) | StepError::Taken(_) | StepError::OverBudget(_)) => Trigger::Reject,
         Some(StepError::Cancelled(_)) => Trigger::Cancel,
         // An approval that no one gave in time: the call was not made.
         Some(error @ StepError::TimedOut(_)) if error.time_limit().is_some_and(|it| it.waiting.is_some()) => {

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::journal::event::uncompensated::Uncompensated;
 use crate::journal::event::{RunParked, StateChanged, StateConfirmed};
+use crate::journal::spending::Spending;
 use crate::run::renewal::ADVICE;
 use crate::vocabulary::contract::Status;
 use crate::vocabulary::id::{CommandId, IdempotencyKey, InvocationId, Position, RunId};
@@ -61,6 +62,8 @@ pub struct RunView {
     /// Position of the first event of this generation.
     #[serde(default)]
     pub(super) began: Position,
+    #[serde(default)]
+    pub(super) spending: Spending,
     pub(super) index: BTreeMap<String, usize>,
     /// The newest execution of each command, and of each approval.
     pub(super) newest: BTreeMap<String, usize>,

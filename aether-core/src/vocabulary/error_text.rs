@@ -17,6 +17,7 @@ pub(crate) fn error_text(error: &Payload) -> String {
             | StepError::Panicked(failure)
             | StepError::Unrecordable(failure),
         ) => failure.to_string(),
+        Ok(StepError::OverBudget(over)) => over.to_string(),
         Ok(StepError::Taken(holder)) => holder.to_string(),
         Err(_) => own_text(error),
     }

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::vocabulary::budget::OverBudget;
 use crate::vocabulary::id::{CommandId, RunId};
 use crate::vocabulary::outcome::{Classify, FailureClass};
 use crate::vocabulary::payload::Payload;
@@ -42,6 +43,9 @@ pub struct Failure {
     unconfirmed: Option<Box<Unconfirmed>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     time_limit: Option<Box<TimeLimit>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    kind: Option<Box<str>>,
+    over_budget: Option<Box<OverBudget>>,
 }
 
 /// A resource that differs from the state in which a step of the run left it. The reason why a resumed run failed for
@@ -108,6 +112,8 @@ impl Failure {
             retry_after_ms: None,
             unconfirmed: None,
             time_limit: None,
+            kind: None,
+            over_budget: None,
         }
     }
 
@@ -141,6 +147,39 @@ impl Failure {
     /// ```
     pub fn time_limit(&self) -> Option<&TimeLimit> {
         self.time_limit.as_deref()
+    }
+
+    /// The same failure with a kind: a name by which code tells it from other failures of the same class. Crates that add
+    /// effects give it a prefix of their own, such as `mcp.task-cancelled`.
+    ///
+    /// ```
+    /// use aether_core::failure::Failure;
+    /// let failure = Failure::permanent("the task was cancelled").of_kind("mcp.task-cancelled");
+    /// assert_eq!(failure.kind(), Some("mcp.task-cancelled"));
+    /// ```
+    #[must_use]
+    pub fn of_kind(mut self, kind: &str) -> Self {
+        self.kind = Some(kind.into());
+        self
+    }
+
+    /// The kind of the failure, where it was given one.
+    pub fn kind(&self) -> Option<&str> {
+        self.kind.as_deref()
+    }
+
+    /// The budget that did not allow a call, if that is why; also where the failure was made of a step error with `?`.
+    ///
+    /// ```
+    /// use aether_core::budget::{BudgetKind, OverBudget};
+    /// use aether_core::failure::{Failure, Result, StepError};
+    /// # let over = OverBudget { budget: "research".into(), kind: BudgetKind::Calls, limit: 9, spent: 9, reserved: 0, needed: Some(1), why: None };
+    /// fn research(answer: Result<String, StepError>) -> Result<String> { Ok(answer?) }
+    /// let failure = research(Err(StepError::OverBudget(over))).unwrap_err();
+    /// assert_eq!(failure.over_budget().map(|over| (&*over.budget, over.limit)), Some(("research", 9)));
+    /// ```
+    pub fn over_budget(&self) -> Option<&OverBudget> {
+        self.over_budget.as_deref()
     }
 
     /// The same failure with another class.
@@ -253,20 +292,27 @@ impl Failure {
     /// The failure that records `error`, with its sources.
     fn of(error: &(dyn StdError + 'static)) -> Self {
         let mut sources = Vec::new();
-        let mut known = known(error);
+        let (mut known, mut over_budget) = (known(error), over_budget(error));
         let mut next = error.source();
         while let Some(source) = next {
             sources.push(source.to_string());
             known = known.or_else(|| self::known(source));
+            over_budget = over_budget.or_else(|| self::over_budget(source));
             next = source.source();
         }
         let ErrorHints { class, retry_after } = known.unwrap_or_default();
-        let failure = Self { sources, ..Self::with_class(class, error) };
+        let failure =
+            Self { sources, over_budget: over_budget.map(Box::new), ..Self::with_class(class, error) };
         match retry_after {
             Some(wait) => failure.not_before(wait),
             None => failure,
         }
     }
+}
+
+/// The budget that did not allow a call, if that is what a step error says.
+fn over_budget(error: &(dyn StdError + 'static)) -> Option<OverBudget> {
+    error.downcast_ref::<StepError<Failure>>()?.over_budget().cloned()
 }
 
 /// What the engine needs to know of an error: whether and when to try again.
@@ -407,6 +453,9 @@ pub enum StepError<E = Failure> {
     TimedOut(Failure),
     /// A person rejected the call, or the store refused what a transaction step did.
     Rejected(Failure),
+    /// A budget does not have what the call may take: it was not made. Or its time ended while a call was under way that
+    /// changes nothing.
+    OverBudget(OverBudget),
     /// The call is irreversible, and another call with the same business key was made before. This one was not made.
     Taken(KeyHolder),
     /// The body was started, and it is not known whether it changed the world.
@@ -462,9 +511,25 @@ impl<E> StepError<E> {
         }
     }
 
+    /// The budget that did not allow the call, if that is why there is no value.
+    fn own_over_budget(&self) -> Option<&OverBudget> {
+        match self {
+            Self::OverBudget(over) => Some(over),
+            _ => None,
+        }
+    }
+
     /// Whether the outcome of the step is unknown.
     pub fn is_in_doubt(&self) -> bool {
         matches!(self, Self::InDoubt(_))
+    }
+}
+
+impl StepError<Failure> {
+    /// The budget that did not allow a call, if that is why there is no value: this call, or one in the child run or the
+    /// body that failed.
+    pub fn over_budget(&self) -> Option<&OverBudget> {
+        self.own_over_budget().or_else(|| self.app()?.over_budget())
     }
 }
 
@@ -480,6 +545,7 @@ impl<E: Classify> Classify for StepError<E> {
             Self::InDoubt(_) => FailureClass::Unknown,
             Self::Exhausted(_)
             | Self::Rejected(_)
+            | Self::OverBudget(_)
             | Self::Taken(_)
             | Self::Cancelled(_)
             | Self::Panicked(_)
@@ -502,6 +568,7 @@ impl<E: fmt::Display> fmt::Display for StepError<E> {
             Self::Exhausted(e) => write!(f, "no attempt left: {e}"),
             Self::TimedOut(e) => write!(f, "timed out: {e}"),
             Self::Rejected(e) => write!(f, "rejected: {e}"),
+            Self::OverBudget(over) => write!(f, "{over}"),
             Self::Taken(holder) => write!(f, "rejected: {holder}"),
             Self::InDoubt(e) => write!(f, "in doubt: {e}"),
             Self::Cancelled(e) => write!(f, "cancelled: {e}"),

@@ -2,9 +2,11 @@
 //!
 //! Promise: plain data and traits; nothing in here knows a journal, a store or a run. Imports no other room.
 
+pub mod budget;
 pub(crate) mod callback_token;
 pub mod clock_change;
 pub(crate) mod code;
+pub mod codec;
 pub mod contract;
 pub mod deps;
 pub mod environment;
@@ -13,8 +15,11 @@ pub mod failure;
 pub mod id;
 pub mod labels;
 pub mod limits;
+pub(crate) mod masking;
 pub(crate) mod net;
 pub mod outcome;
 pub mod payload;
 pub mod queue;
+pub(crate) mod redaction;
 pub mod waiting;
+pub(crate) mod walk;

@@ -58,6 +58,12 @@ pub enum PayloadError {
         /// What it panicked with.
         message: String,
     },
+    /// An answer that is of the right type is none that the workflow takes.
+    #[error("{reason}")]
+    Refused {
+        /// What is wrong with it.
+        reason: String,
+    },
     /// The text does not decode.
     #[error("recorded JSON does not decode into `{ty}`: {reason}; the text starts {start:?}")]
     Decode {
@@ -171,6 +177,11 @@ impl Digest {
     /// The digest of a text in canonical form.
     fn over(canonical: &[u8]) -> Self {
         Self(hex(&Sha256::digest(canonical)).into())
+    }
+
+    /// What a store has in the place of a digest.
+    pub(crate) fn stored(text: &str) -> Self {
+        Self(text.into())
     }
 
     /// The digest as 64 hexadecimal digits.

@@ -7,6 +7,8 @@ use std::fmt;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::vocabulary::budget::Budget;
+
 /// Longest name of a queue and longest key, in bytes.
 pub const MAX_QUEUE_NAME: usize = 200;
 
@@ -75,6 +77,11 @@ fn check(what: &'static str, text: &str, forbidden: &[char]) -> Result<(), Queue
         Some(found) => Err(QueueError::Character { what, text: text.into(), found }),
         None => Ok(()),
     }
+}
+
+/// Checks the name of a limit.
+pub(crate) fn check_name(what: &'static str, text: &str) -> Result<(), QueueError> {
+    check(what, text, &['*', '/'])
 }
 
 /// Where a run waits for its turns.
@@ -152,6 +159,9 @@ pub struct StartTerms {
     /// How many starts were gathered into its input; 0 where none were.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub inputs: u32,
+    /// How much all its calls may take.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget: Option<Box<Budget>>,
 }
 
 fn is_zero(inputs: &u32) -> bool {

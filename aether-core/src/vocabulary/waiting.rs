@@ -30,10 +30,12 @@ pub enum Waiting {
     Child,
     /// The next attempt at a step that failed.
     Retry,
+    /// A limit on steps that lets no more calls through at the moment; the name is that of the limit.
+    Limit,
 }
 
 /// Every kind with its name in a store; a name once released is never changed.
-const NAMES: [(Waiting, &str); 9] = [
+const NAMES: [(Waiting, &str); 10] = [
     (Waiting::Approval, "approval"),
     (Waiting::Question, "question"),
     (Waiting::Callback, "callback"),
@@ -43,6 +45,7 @@ const NAMES: [(Waiting, &str); 9] = [
     (Waiting::Timer, "timer"),
     (Waiting::Child, "child"),
     (Waiting::Retry, "retry"),
+    (Waiting::Limit, "limit"),
 ];
 
 impl Waiting {
@@ -67,10 +70,10 @@ impl Waiting {
         NAMES.iter().map(|(kind, _)| *kind)
     }
 
-    /// Whether a person, an operator or another system ends it through the engine: all kinds but timers, children and
-    /// retries.
+    /// Whether a person, an operator or another system ends it through the engine: all kinds but timers, children,
+    /// retries and limits.
     pub fn is_for_reply(self) -> bool {
-        !matches!(self, Self::Timer | Self::Child | Self::Retry)
+        !matches!(self, Self::Timer | Self::Child | Self::Retry | Self::Limit)
     }
 }
 
@@ -86,6 +89,7 @@ impl fmt::Display for Waiting {
             Self::Timer => "a time",
             Self::Child => "the end of a child run",
             Self::Retry => "its next attempt",
+            Self::Limit => "a limit on steps",
         })
     }
 }

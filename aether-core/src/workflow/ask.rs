@@ -28,7 +28,7 @@ use crate::vocabulary::waiting::{Waiting, millis};
 use crate::workflow::context::Cx;
 use crate::workflow::reading::{Sites, read_recorded};
 use crate::workflow::ticket::Ticket;
-use crate::workflow::wait::{Wait, awaitable};
+use crate::workflow::wait::{AcceptedIf, Wait, awaitable};
 
 /// The effect of [`Cx::ask`]: await it, with a time limit or without.
 #[must_use = "a question is asked when this is awaited"]
@@ -36,6 +36,25 @@ use crate::workflow::wait::{Wait, awaitable};
 pub struct Question<'c, T>(Wait<'c, Result<T, StepError<Failure>>>);
 
 awaitable!(Question<T>: Result<T, StepError<Failure>>);
+
+impl<T: Recordable> Question<'_, T> {
+    /// Takes an answer only if `check` finds nothing wrong with it. Any other is refused: what `check` says is recorded and
+    /// shown ([`Pending::refused`](crate::view::pending::Pending::refused)), and the question stays open.
+    ///
+    /// ```
+    /// # use aether_core::workflow::Cx;
+    /// # async fn workflow(cx: &mut Cx) -> aether_core::failure::Result<()> {
+    /// let some = |seats: &u32| if *seats > 0 { Ok(()) } else { Err("somebody must sit".to_owned()) };
+    /// let seats: u32 = cx.ask("How many are you?").accepted_if(some).await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn accepted_if(mut self, check: impl Fn(&T) -> Result<(), String> + Send + Sync + 'static) -> Self {
+        self.0.terms.accepted_if = Some(AcceptedIf(Box::new(move |answer: &Payload| {
+            check(&answer.decode()?).map_err(|reason| PayloadError::Refused { reason })
+        })));
+        self
+    }
+}
 
 impl<T> Question<'_, T> {
     /// Names the question: it is then answered by this name, whatever its text says. Without it a text is its own name,
@@ -140,7 +159,13 @@ impl Cx {
                 let name = terms.name.clone().or_else(|| request.as_ref().ok()?.decode().ok());
                 let asked = Asking { ticket, request, topic, limit: terms.limit, name: terms.name };
                 let answer = asked.answer(|reply| match &reply.reply {
-                    Reply::Value(value) => value.decode::<T>().map(|_| value.clone()),
+                    Reply::Value(value) => {
+                        value.decode::<T>()?;
+                        if let Some(check) = &terms.accepted_if {
+                            (check.0)(value)?;
+                        }
+                        Ok(value.clone())
+                    }
                     Reply::Error(_) | Reply::Expired => Ok(Payload::null()),
                 });
                 let (answer, sites) = answer.await?;
@@ -245,7 +270,7 @@ impl Asking<'_> {
                 run.wait_for_frontier(&command).await;
                 run.apply_backpressure().await;
                 let request = match self.request {
-                    Ok(request) => request,
+                    Ok(request) => run.shared.redaction.value(request),
                     Err(error) => return Err(StepError::Unrecordable(run.failure(&command, error))),
                 };
                 if let Some(reason) = run.too_large(&request) {

@@ -175,7 +175,8 @@ impl Cx {
         let ticket = self.ticket(name);
         let path = ticket.command.place().to_owned();
         let too_deep = path.split('.').count() > limit;
-        let parent = Cx::below(run, ticket.children.clone(), def, path, ticket.marks);
+        let marks = ticket.marks.clone();
+        let parent = Cx::below(run, ticket.children.clone(), def, path, marks);
         (ticket, Fork { parent, too_deep })
     }
 

@@ -14,12 +14,14 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 
+use crate::journal::event::reserved::Reserved;
 use crate::journal::event::{
     ChildReleased, ChildStarted, CommandCommitted, Event, ForkDecided, NodeFinished, NodeStarted,
     OutcomeKept, StepCommitted,
 };
 use crate::journal::history::{CommandRecord, RecordedResult};
 use crate::run::append::AppendExtras;
+use crate::run::budgets::{Grant, GrantTo};
 use crate::run::claim::Run;
 use crate::run::fault::CommandSummary;
 use crate::run::matcher::Matched;
@@ -27,6 +29,7 @@ use crate::run::program::{ChildEnd, ChildStart, Children, NewChild, RegisteredWo
 use crate::run::requested::{Requested, is_same};
 use crate::sched::Mutex;
 use crate::step::recordable::RecordableError;
+use crate::vocabulary::budget::{Budget, BudgetScope, OverBudget, Spend};
 use crate::vocabulary::contract::Constraints;
 use crate::vocabulary::environment::later;
 use crate::vocabulary::failure::{Failure, StepError};
@@ -46,6 +49,7 @@ struct ChildOptions {
     id: Option<String>,
     labels: Vec<(String, String)>,
     detached: bool,
+    budget: Option<Budget>,
 }
 
 /// The effect of [`Cx::child`], and of [`Cx::start_child`] for a detached child.
@@ -89,6 +93,25 @@ impl<F> Child<F> {
     /// ```
     pub fn label(self, key: impl Into<String>, value: impl Into<String>) -> Self {
         lock(&self.options).labels.push((key.into(), value.into()));
+        self
+    }
+
+    /// Limits what the child may take, children of its own included. Where budgets hold around the call, the child is granted
+    /// so much of what they have left, and what it did not take comes back with its end. Without this, it is granted all
+    /// that is left: children side by side then wait for each other.
+    ///
+    /// ```
+    /// # use aether_core::budget::Budget;
+    /// # use aether_core::failure::{Failure, Result};
+    /// # use aether_core::workflow::{Cx, Workflow};
+    /// # #[allow(non_camel_case_types)]
+    /// # async fn workflow<chapter>(cx: &mut Cx, text: String) -> Result<()>
+    /// # where chapter: Workflow<Input = String, Output = usize, Error = Failure> {
+    /// let letters = cx.child::<chapter>(text).budget(Budget::new().tokens(10_000)).await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn budget(self, budget: Budget) -> Self {
+        lock(&self.options).budget = Some(budget);
         self
     }
 
@@ -221,12 +244,12 @@ impl Cx {
             let site = ticket.enter().await;
             let (run, command) = (Arc::clone(&ticket.run), ticket.command.clone());
             let unrecordable = |error: PayloadError| StepError::Unrecordable(run.failure(&command, error));
-            let input = input.map_err(unrecordable)?;
+            let input = run.shared.redaction.value(input.map_err(unrecordable)?);
             if let Some(reason) = run.too_large(&input) {
                 return Err(StepError::Unrecordable(run.failure(&command, reason)));
             }
             let digest = Digest::of(&input).map_err(unrecordable)?;
-            let ChildOptions { id, labels, detached } = std::mem::take(&mut *lock(&chosen));
+            let ChildOptions { id, labels, detached, budget } = std::mem::take(&mut *lock(&chosen));
             let id = RunId::new(id.unwrap_or_else(|| format!("{}/{command}", run.id)));
             let child =
                 id.map_err(|error: RunIdError| StepError::Unrecordable(run.failure(&command, error)))?;
@@ -246,6 +269,9 @@ impl Cx {
                 site: site.clone(),
                 unawaited,
                 detached,
+                budget,
+                budgets: ticket.marks.budgets_at(ticket.command.place()),
+                granted: None,
                 normalize: |recorded| W::encode(&W::decode(recorded)?),
             };
             let read = |answered: &Answered| match answered {
@@ -284,8 +310,11 @@ where
             let (run, command) = (Arc::clone(&ticket.run), ticket.command.clone());
             let children = ticket.children.as_deref();
             let answer = async |run: &Arc<Run>, command: &CommandId| match children {
-                Some(children) => answer_of(wait_for(run, command, children, self.id.clone()).await),
-                None => Err(StepError::Rejected(run.failure(command, NO_CHILDREN)).recorded()),
+                Some(children) => {
+                    let answered = answer_of(wait_for(run, command, children, self.id.clone()).await);
+                    (answered, spent_of_granted(run, children, &self.id).await)
+                }
+                None => (Err(StepError::Rejected(run.failure(command, NO_CHILDREN)).recorded()), None),
             };
             let readable = |answered: &Answered| read_answer::<W::Output, W::Error>(answered).map(drop);
             let (answered, sites) = about_child(ticket, &self.id, answer, readable).await;
@@ -309,7 +338,7 @@ where
     pub fn detach<'c>(self, cx: &'c mut Cx) -> BoxEffect<'c, ()> {
         let ticket = cx.ticket("detach");
         BoxEffect::boxed(async move {
-            let answer = async |_: &Arc<Run>, _: &CommandId| Ok(Payload::null());
+            let answer = async |_: &Arc<Run>, _: &CommandId| (Ok(Payload::null()), None);
             let _nothing = about_child(ticket, &self.id, answer, |_| Ok(())).await;
         })
     }
@@ -318,6 +347,15 @@ where
 /// How soon a fork looks again whether a child run that it took over has ended.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
 
+/// What a child took of the budget that it was granted, where it was granted one.
+async fn spent_of_granted(run: &Arc<Run>, children: &dyn Children, child: &RunId) -> Option<Spend> {
+    if !run.has_granted(child) {
+        return None;
+    }
+    let _in_flight = run.in_flight();
+    run.insist(|| children.spent(child.clone())).await
+}
+
 const NO_CHILDREN: &str = "this engine has no child runs";
 
 /// A command about a child that was started before. Its answer and the end of this run's duty towards the child are one
@@ -325,7 +363,7 @@ const NO_CHILDREN: &str = "this engine has no child runs";
 async fn about_child(
     mut ticket: Ticket<'_>,
     child: &RunId,
-    answer: impl AsyncFnOnce(&Arc<Run>, &CommandId) -> Answered,
+    answer: impl AsyncFnOnce(&Arc<Run>, &CommandId) -> (Answered, Option<Spend>),
     readable: impl FnOnce(&Answered) -> Result<(), PayloadError>,
 ) -> (Answered, Sites) {
     let site = ticket.enter().await;
@@ -364,10 +402,10 @@ async fn about_child(
             run.append(vec![started.into()], AppendExtras::default());
         }
     }
-    let answered = answer(&run, &command).await;
-    let released = ChildReleased { command: command.clone(), child: child.clone() };
-    let answered =
-        commit(&run, (&command, site.clone()), name, answered, readable, Some(released.into())).await;
+    let (answered, spent) = answer(&run, &command).await;
+    let released = ChildReleased { command: command.clone(), child: child.clone(), spent };
+    let ended = Ended { spent: None, also: Some(released.into()) };
+    let answered = commit(&run, (&command, site.clone()), name, answered, readable, ended).await;
     (answered, (None, site))
 }
 
@@ -383,6 +421,12 @@ struct ChildCall<'a> {
     site: Option<String>,
     unawaited: bool,
     detached: bool,
+    /// What the workflow wants to grant it.
+    budget: Option<Budget>,
+    /// The budgets that it is granted from.
+    budgets: Option<Arc<BudgetScope>>,
+    /// What it is granted.
+    granted: Option<Budget>,
     /// Brings a recorded input to today's encoding.
     normalize: fn(&Payload) -> Result<Payload, PayloadError>,
 }
@@ -411,7 +455,8 @@ impl ChildCall<'_> {
                 (answered, record.site)
             }
             Matched::Begun(record) => {
-                let CommandRecord { digest, input, child, kept, site, .. } = *record;
+                let CommandRecord { digest, input, child, kept, site, granted, .. } = *record;
+                self.granted = granted;
                 if let (Some(digest), Some(input)) = (digest, input) {
                     (self.digest, self.input) = (digest, input);
                 }
@@ -427,7 +472,7 @@ impl ChildCall<'_> {
             Matched::New => {
                 self.run.wait_for_frontier(self.command).await;
                 let is_asked = |recorded: &Payload| {
-                    is_same(recorded, &self.digest, &|recorded| (self.normalize)(recorded))
+                    is_same(recorded, &self.digest, &|recorded| self.normal_input(recorded))
                 };
                 let answered = match self.run.take_kept(self.command, &self.digest, None, is_asked) {
                     Some(kept) => self.take_over(kept, readable).await,
@@ -438,8 +483,13 @@ impl ChildCall<'_> {
         }
     }
 
+    /// A recorded input as it would be recorded today.
+    fn normal_input(&self, recorded: &Payload) -> Result<Payload, PayloadError> {
+        Ok(self.run.shared.redaction.value((self.normalize)(recorded)?))
+    }
+
     async fn match_history(&self) -> Matched {
-        let normalize = |recorded: &Payload| (self.normalize)(recorded);
+        let normalize = |recorded: &Payload| self.normal_input(recorded);
         let requested = Requested { args: &self.input, digest: &self.digest, normalize: &normalize };
         let (digest, site) = (Some(&self.digest), self.site.as_deref());
         self.run.request_with(self.command, EffectClass::Workflow, digest, Some(&requested), site).await
@@ -462,7 +512,7 @@ impl ChildCall<'_> {
 
     /// Starts the child unless it exists, and waits for its end where that is asked for.
     async fn follow(
-        self,
+        mut self,
         linked: bool,
         readable: impl FnOnce(&Answered) -> Result<(), PayloadError>,
     ) -> Answered {
@@ -471,15 +521,27 @@ impl ChildCall<'_> {
         let Some(children) = self.children else {
             return Err(StepError::Rejected(run.failure(command, NO_CHILDREN)).recorded());
         };
+        let mut ended = Ended::default();
         let answered = match self.start(children, linked).await {
-            ChildStart::Taken(by) => {
+            Err(over) => Err(StepError::OverBudget(over).recorded()),
+            Ok(ChildStart::Taken(by)) => {
+                ended.spent = self.granted.as_ref().map(|_| Spend::default());
                 let reason = format!("child id `{}` is taken by {by}; give the child another id", self.child);
                 Err(StepError::Rejected(run.failure(command, reason)).recorded())
             }
-            ChildStart::ParentLost => return run.stop(run.lost(run.epoch)).await,
-            ChildStart::Runs => self.end_of(children).await,
+            Ok(ChildStart::ParentLost) => return run.stop(run.lost(run.epoch)).await,
+            Ok(ChildStart::Runs) => {
+                let answered = self.end_of(children).await;
+                ended.spent = self.spent_of(children).await;
+                answered
+            }
         };
-        commit(run, (command, self.site), self.workflow.def.name, answered, readable, None).await
+        commit(run, (command, self.site), self.workflow.def.name, answered, readable, ended).await
+    }
+
+    /// What the child took of the budget that it was granted, where it was waited for.
+    async fn spent_of(&self, children: &dyn Children) -> Option<Spend> {
+        if self.unawaited { None } else { spent_of_granted(self.run, children, &self.child).await }
     }
 
     /// In a fork: takes over the child that the origin had started, with its end if it had one. It stays the origin's: this
@@ -496,14 +558,16 @@ impl ChildCall<'_> {
         let (command, child) = (self.command.clone(), self.child.clone());
         let digest = Some(kept.digest);
         let taken = OutcomeKept { command: command.clone(), origin: kept.origin, digest };
-        let link = ChildStarted { command, child, unawaited: self.unawaited, detached: self.detached };
+        let (unawaited, detached) = (self.unawaited, self.detached);
+        let link = ChildStarted { command, child, unawaited, detached, granted: None, reserved: None };
         self.run.append_large_durably(vec![self.started().into(), taken.into(), link.into()]).await;
         let answered = match (kept.result, kept.error) {
             (_, Some(error)) => Err(error),
             (Some(value), None) => Ok(value),
             (None, None) => return self.follow_kept(readable).await,
         };
-        commit(self.run, (self.command, self.site), self.workflow.def.name, answered, readable, None).await
+        let name = self.workflow.def.name;
+        commit(self.run, (self.command, self.site), name, answered, readable, Ended::default()).await
     }
 
     /// Waits for the end of a child that was taken over, where that is asked for.
@@ -514,7 +578,8 @@ impl ChildCall<'_> {
             None => Err(StepError::Rejected(run.failure(command, NO_CHILDREN)).recorded()),
             Some(children) => self.end_of(children).await,
         };
-        commit(run, (command, self.site), self.workflow.def.name, answered, readable, None).await
+        let name = self.workflow.def.name;
+        commit(run, (command, self.site), name, answered, readable, Ended::default()).await
     }
 
     /// The child's end where it is waited for, else its id.
@@ -539,16 +604,21 @@ impl ChildCall<'_> {
         }
     }
 
-    async fn start(&self, children: &dyn Children, linked: bool) -> ChildStart {
+    /// Starts the child unless it exists.
+    ///
+    /// # Errors
+    /// The budget that has nothing left for it.
+    async fn start(&mut self, children: &dyn Children, linked: bool) -> Result<ChildStart, OverBudget> {
         let run = self.run;
-        let _in_flight = run.in_flight();
         if !linked {
+            let reserved = self.grant().await?;
             if let Some(other) = run.with_obligations(|obligations| obligations.starter(&self.child).cloned())
             {
-                return ChildStart::Taken(format!("the child of command `{other}`"));
+                return Ok(ChildStart::Taken(format!("the child of command `{other}`")));
             }
-            self.link().await;
+            self.link(reserved).await;
         }
+        let _in_flight = run.in_flight();
         // Until the child exists or is known not to: this run does not end meanwhile, because its end must reach the child.
         let start = || {
             let child = NewChild {
@@ -556,6 +626,7 @@ impl ChildCall<'_> {
                 workflow: self.workflow,
                 input: self.input.clone(),
                 labels: self.labels.clone(),
+                budget: self.granted.clone(),
             };
             async move {
                 let start_guard = run.start_of_child().await;
@@ -563,20 +634,54 @@ impl ChildCall<'_> {
             }
             .boxed()
         };
-        run.insist(start).await
+        Ok(run.insist(start).await)
     }
 
     /// Records the child's id, durably, before the child exists: after a crash in between, this command finds its child or
     /// creates it, and a run that ends knows which children to ask.
-    async fn link(&self) {
+    async fn link(&self, reserved: Option<Reserved>) {
         let link = ChildStarted {
             command: self.command.clone(),
             child: self.child.clone(),
             unawaited: self.unawaited,
             detached: self.detached,
+            granted: self.granted.clone(),
+            reserved,
         };
         self.run.append_large_durably(vec![self.started().into(), link.into()]).await;
     }
+
+    /// Takes the child's budget out of those that hold here. Waits where there may be something left once calls in flight
+    /// have ended.
+    async fn grant(&mut self) -> Result<Option<Reserved>, OverBudget> {
+        let run = self.run;
+        loop {
+            let freed = run.freed();
+            let to = GrantTo {
+                command: self.command,
+                child: &self.child,
+                unawaited: self.unawaited,
+                asked: self.budget.as_ref(),
+            };
+            match run.grant(self.budgets.as_ref(), to, run.now()) {
+                Grant::Made(granted, reserved) => {
+                    self.granted = granted;
+                    return Ok(reserved);
+                }
+                Grant::Over(over) => return Err(over),
+                Grant::Wait => freed.await,
+            }
+            run.still_open().await;
+        }
+    }
+}
+
+/// What is recorded with the end of a child.
+#[derive(Default)]
+struct Ended {
+    /// What it took of the budget that it was granted.
+    spent: Option<Spend>,
+    also: Option<Event>,
 }
 
 fn answer_of(end: ChildEnd) -> Answered {
@@ -639,14 +744,15 @@ async fn commit(
     name: &str,
     answered: Answered,
     readable: impl FnOnce(&Answered) -> Result<(), PayloadError>,
-    also: Option<Event>,
+    Ended { spent, also }: Ended,
 ) -> Answered {
     read_recorded(run, command, "child's result", || (None, site), || readable(&answered)).await;
     let (outcome, result, error) = match &answered {
         Ok(value) => (Outcome::Success, Some(value.clone()), None),
         Err(error) => (Outcome::PermanentFailure, None, Some(error.clone())),
     };
-    let committed = CommandCommitted { command: command.clone(), outcome, result, error, caught_up: false };
+    let (command_id, caught_up) = (command.clone(), false);
+    let committed = CommandCommitted { command: command_id, outcome, result, error, caught_up, spent };
     let mut events = vec![committed.into()];
     events.append(&mut ending(command, name, &answered));
     events.extend(also);

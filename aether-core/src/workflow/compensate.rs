@@ -102,6 +102,7 @@ pub(crate) fn end(run: &Run, command: &CommandId, left: &[Uncompensated]) {
         result,
         error: None,
         caught_up: false,
+        spent: None,
     };
     let finished = NodeFinished { command: command.clone() };
     let complete = StepCommitted { command, step: COMPENSATE.into(), key: None };

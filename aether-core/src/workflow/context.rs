@@ -15,7 +15,7 @@ use crate::journal::event::{RandomRecorded, TimeRecorded, TimerFired, TimerSched
 use crate::journal::history::RecordedResult;
 use crate::journal::version_marks::Mark;
 use crate::perform::attempts::{answer_step, execute_step};
-use crate::perform::call::{CallSpec, any_answer};
+use crate::perform::call::{CallSpec, CountsIn, any_answer};
 use crate::run::append::AppendExtras;
 use crate::run::claim::Run;
 use crate::run::fault::Fault;
@@ -25,6 +25,7 @@ use crate::run::replayed_log::LogScope;
 use crate::step::body::{Body, Step, StepBody};
 use crate::step::tool::Tool;
 use crate::store::schedules::tick_of_run;
+use crate::vocabulary::budget::Budget;
 use crate::vocabulary::environment::later;
 use crate::vocabulary::failure::{Failure, StepError};
 use crate::vocabulary::id::{CommandId, RunId};
@@ -159,17 +160,19 @@ impl Cx {
         marks: Marks,
     ) -> Self {
         let next_marks = Marks::default();
-        Self { run, children, def, path, next: 0, state: START, marks: marks.inside(), next_marks }
+        let marks = marks.inside(&path);
+        Self { run, children, def, path, next: 0, state: START, marks, next_marks }
     }
 
     /// What was said of every command in this scope.
     pub(crate) fn marks(&self) -> Marks {
-        self.marks
+        self.marks.clone()
     }
 
     fn take_marks(&mut self) -> Marks {
         let next = std::mem::take(&mut self.next_marks);
-        Marks { raised: next.raised || self.marks.raised, retry: next.retry, ..self.marks }
+        let Marks { raised, retry, budget, limit, .. } = next;
+        Marks { raised: raised || self.marks.raised, retry, budget, limit, ..self.marks.clone() }
     }
 
     /// Marks the next command as irreversible, though its step does not declare it: a completed call is then refused under
@@ -203,6 +206,51 @@ impl Cx {
     /// ```
     pub fn retry(&mut self, retry: Retry) -> &mut Self {
         self.next_marks.retry = Some(retry);
+        self
+    }
+
+    /// Limits what the next command may take: tokens, cost, calls, time. For an inline workflow, a branch or an agent it is a
+    /// budget of everything in it, nested calls, parallel branches and child runs included; budgets around it hold as well.
+    ///
+    /// An attempt reserves what it may take before it is made. One that a budget does not allow is not made:
+    /// [`StepError::OverBudget`] says which budget, and is recorded.
+    ///
+    /// ```
+    /// # use aether_core::budget::Budget;
+    /// # use aether_core::failure::{Result, StepError};
+    /// # use aether_core::workflow::Cx;
+    /// # use std::time::Duration;
+    /// # async fn workflow(cx: &mut Cx) {
+    /// # async fn research(_cx: &mut Cx, _topic: &str) -> Result<String> { Ok(String::new()) }
+    /// let budget = Budget::new().named("research").tokens(50_000).calls(20).time(Duration::from_secs(300));
+    /// match research(cx.budget(budget), "tides").await {
+    ///     Err(error) if error.over_budget().is_some() => println!("not finished: {error}"),
+    ///     answer => println!("{answer:?}"),
+    /// }
+    /// # }
+    /// ```
+    pub fn budget(&mut self, budget: Budget) -> &mut Self {
+        let both = match self.next_marks.budget.take() {
+            Some(said) => said.and(budget),
+            None => budget,
+        };
+        self.next_marks.budget = Some(both).filter(|budget| !budget.is_unlimited());
+        self
+    }
+
+    /// Has the next command count in this limit on steps, in place of the one that its step declares; see
+    /// [`Engine::step_limits`](crate::engine::Engine::step_limits). For an inline workflow, a branch or an agent it is that of
+    /// every model call in it that names none.
+    ///
+    /// ```
+    /// # use aether_core::workflow::Cx;
+    /// # async fn workflow(cx: &mut Cx) {
+    /// # async fn fetch(_cx: &mut Cx, _url: &str) {}
+    /// fetch(cx.limit("example.com"), "https://example.com").await;
+    /// # }
+    /// ```
+    pub fn limit(&mut self, limit: impl Into<String>) -> &mut Self {
+        self.next_marks.limit = Some(limit.into().into());
         self
     }
 
@@ -426,7 +474,8 @@ impl Cx {
     {
         let name = name.into();
         let readable = readable::<O, E>;
-        self.call(CallSpec { path: name.clone(), name, options, args, body, readable })
+        let (counts_in, limit) = (CountsIn::Nothing, None);
+        self.call(CallSpec { path: name.clone(), name, options, args, body, readable, counts_in, limit })
     }
 
     pub(crate) fn call<O, E>(&mut self, mut call: CallSpec) -> BoxEffect<'_, Result<O, StepError<E>>>
@@ -435,7 +484,7 @@ impl Cx {
         E: crate::step::recordable::RecordableError,
     {
         let mut ticket = self.ticket(&call.name);
-        ticket.marks.put_on(&mut call);
+        ticket.marks.put_on(ticket.command.place(), &mut call);
         BoxEffect::boxed(async move {
             let site = ticket.enter().await;
             let (run, command) = (&ticket.run, &ticket.command);
@@ -494,9 +543,11 @@ impl Cx {
             args: Ok(args),
             body: Arc::clone(&tool.body),
             readable: any_answer,
+            counts_in: CountsIn::Nothing,
+            limit: None,
         };
         let mut ticket = self.ticket(tool.def.name);
-        ticket.marks.put_on(&mut call);
+        ticket.marks.put_on(ticket.command.place(), &mut call);
         call.raise(says_irreversible(&call.args));
         BoxEffect::boxed(async move {
             let site = ticket.enter().await;
@@ -536,6 +587,8 @@ pub fn call_step<S: Step>(
         args,
         body: StepBody::<S>::shared(),
         readable: readable::<S::Output, S::Error>,
+        counts_in: CountsIn::Nothing,
+        limit: None,
     })
 }
 

@@ -22,6 +22,8 @@ use crate::workflow::gate::WorkflowCode;
 pub trait Workflow: Sized + Send + Sync + 'static {
     /// Its name, place and state machine.
     const DEF: &'static WorkflowDef;
+    /// The names of its arguments, in their order: the fields of a recorded input.
+    const ARGUMENTS: &'static [&'static str] = &[];
     /// The values that it takes from its program.
     const NEEDS: &'static [Need] = &[];
     /// Its input, owned: `()`, the one argument, or a tuple.

@@ -8,6 +8,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use crate::step::recordable::RecordableError;
+use crate::vocabulary::budget::Budget;
 use crate::vocabulary::failure::StepError;
 use crate::vocabulary::id::RunId;
 use crate::vocabulary::payload::Payload;
@@ -38,6 +39,24 @@ impl<F> StartedChild<F> {
     /// ```
     pub fn id(self, id: impl Into<String>) -> Self {
         Self { child: self.child.id(id) }
+    }
+
+    /// Limits what the child may take, as [`Child::budget`] does. What it is granted counts as spent here until its result
+    /// is waited for; without this, that is all that is left.
+    ///
+    /// ```
+    /// # use aether_core::budget::Budget;
+    /// # use aether_core::failure::{Failure, Result};
+    /// # use aether_core::workflow::{Cx, Workflow};
+    /// # #[allow(non_camel_case_types)]
+    /// # async fn workflow<chapter>(cx: &mut Cx, text: String) -> Result<()>
+    /// # where chapter: Workflow<Input = String, Output = usize, Error = Failure> {
+    /// let child = cx.start_child::<chapter>(text).budget(Budget::new().calls(5)).await?;
+    /// let letters = child.result(cx).await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn budget(self, budget: Budget) -> Self {
+        Self { child: self.child.budget(budget) }
     }
 }
 

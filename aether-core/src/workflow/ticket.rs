@@ -7,18 +7,20 @@ use std::sync::Arc;
 use crate::definition::def::{Retry, WorkflowDef};
 use crate::journal::event::{Event, RandomRecorded, TimeRecorded, UuidRecorded};
 use crate::journal::history::RecordedResult;
-use crate::perform::call::CallSpec;
+use crate::perform::call::{CallSpec, CountsIn};
 use crate::run::append::AppendExtras;
 use crate::run::claim::Run;
 use crate::run::fault::{Fault, StateName};
 use crate::run::matcher::Matched;
 use crate::run::program::Children;
+use crate::vocabulary::budget::{Budget, BudgetScope};
 use crate::vocabulary::id::CommandId;
 use crate::vocabulary::outcome::EffectClass;
 use crate::workflow::gate::current_state;
 
-/// What a caller says of a command beforehand, as `cx.irreversible()` and `cx.retry(..)` do.
-#[derive(Clone, Copy, Debug, Default)]
+/// What a caller says of a command beforehand, as `cx.irreversible()`, `cx.retry(..)`, `cx.budget(..)` and
+/// `cx.limit(..)` do.
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Marks {
     /// The command is irreversible, and so is everything in it.
     pub(crate) raised: bool,
@@ -26,18 +28,41 @@ pub(crate) struct Marks {
     pub(crate) retry: Option<Retry>,
     /// The retry policy of what declares none in the scope of the command.
     pub(crate) scope_retry: Option<Retry>,
+    /// Its budget.
+    pub(crate) budget: Option<Budget>,
+    /// The budgets of the scopes that it is in.
+    pub(crate) budgets: Option<Arc<BudgetScope>>,
+    /// Its limit on steps.
+    pub(crate) limit: Option<Arc<str>>,
+    /// The limit of model calls that name none in the scope of the command.
+    pub(crate) scope_limit: Option<Arc<str>>,
 }
 
 impl Marks {
-    /// The marks of every command in the scope of this one.
-    pub(crate) fn inside(self) -> Self {
-        Self { retry: None, scope_retry: self.retry.or(self.scope_retry), ..self }
+    /// The marks of every command in the scope of this one, which is at `place`.
+    pub(crate) fn inside(self, place: &str) -> Self {
+        let (budgets, scope_retry) = (self.budgets_at(place), self.retry.or(self.scope_retry));
+        let scope_limit = self.limit.or(self.scope_limit);
+        Self { retry: None, scope_retry, budget: None, budgets, limit: None, scope_limit, ..self }
     }
 
-    /// Puts them on a call.
-    pub(crate) fn put_on(self, call: &mut CallSpec) {
+    /// The budgets that hold for this command, which is at `place`.
+    pub(crate) fn budgets_at(&self, place: &str) -> Option<Arc<BudgetScope>> {
+        let outer = self.budgets.clone();
+        match &self.budget {
+            Some(budget) => {
+                Some(Arc::new(BudgetScope { place: place.to_owned(), budget: budget.clone(), outer }))
+            }
+            None => outer,
+        }
+    }
+
+    /// Puts them on a call at `place`.
+    pub(crate) fn put_on(&self, place: &str, call: &mut CallSpec) {
         call.raise(self.raised);
         call.retry(self.retry, self.scope_retry);
+        call.counts_in = CountsIn::Budgets(self.budgets_at(place));
+        call.limit(self.limit.clone(), self.scope_limit.clone());
     }
 }
 

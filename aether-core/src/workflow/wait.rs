@@ -24,6 +24,18 @@ pub(crate) struct Terms {
     pub(crate) limit: Option<Duration>,
     pub(crate) name: Option<String>,
     pub(crate) details: Option<Result<Payload, PayloadError>>,
+    pub(crate) accepted_if: Option<AcceptedIf>,
+}
+
+/// Says of an answer, which is of the right type, why it is refused all the same.
+pub(crate) struct AcceptedIf(pub(crate) Box<CheckAnswer>);
+
+type CheckAnswer = dyn Fn(&Payload) -> Result<(), PayloadError> + Send + Sync;
+
+impl std::fmt::Debug for AcceptedIf {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("AcceptedIf")
+    }
 }
 
 type Begin<'c, T> = Box<dyn FnOnce(Terms) -> Pin<Box<dyn Future<Output = T> + Send + 'c>> + Send + 'c>;

@@ -1,19 +1,22 @@
 //! Building an agent.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use aether_core::budget::Budget;
 use aether_core::definition::def::Retry;
 use aether_core::failure::{Failure, StepError};
-use aether_core::step::{Recordable, Tool};
+use aether_core::step::Recordable;
 use aether_core::workflow::BoxEffect;
 use aether_core::workflow::Cx;
 use schemars::{JsonSchema, schema_for};
 
 use super::report::{AgentAnswer, AgentReport, Progress};
 use super::running::{Running, SoFar, StopRule, refusal};
+use super::toolbox::{AgentTool, Toolbox, Toolboxes};
 use super::tools::{IntoTools, Parallel};
-use crate::llm::call::{CallLimits, parse};
-use crate::model::chat::{ChatMessage, ChatRequest, ToolSpec};
+use crate::llm::call::{CallSettings, check_json, parse};
+use crate::model::chat::{ChatMessage, ChatRequest};
 
 /// Default number of answers an agent may ask for.
 const MAX_TURNS: u32 = 16;
@@ -41,8 +44,9 @@ impl CxAgent for Cx {
             cx: self,
             request,
             tools: Vec::new(),
+            toolboxes: Toolboxes::default(),
             max_turns: MAX_TURNS,
-            limits: CallLimits::default(),
+            settings: CallSettings::default(),
             parallel: Parallel::Nothing,
             stop: None,
         }
@@ -73,9 +77,10 @@ impl CxAgent for Cx {
 pub struct Agent<'c> {
     cx: &'c mut Cx,
     request: ChatRequest,
-    tools: Vec<Tool>,
+    tools: Vec<AgentTool>,
+    toolboxes: Toolboxes,
     max_turns: u32,
-    limits: CallLimits,
+    settings: CallSettings,
     parallel: Parallel,
     stop: Option<StopRule>,
 }
@@ -142,7 +147,24 @@ impl<'c> Agent<'c> {
     /// # }
     /// ```
     pub fn tools(mut self, tools: impl IntoTools) -> Self {
-        self.tools.extend(tools.into_tools());
+        self.tools.extend(tools.into_tools().into_iter().map(AgentTool::Step));
+        self
+    }
+
+    /// Gives the agent the tools of `toolbox`, besides those it has: for example those of an MCP server. They are asked for
+    /// when the agent begins, by a recorded command, and stay what they were then for this agent.
+    ///
+    /// ```
+    /// # use aether_core::failure::Result;
+    /// # use aether_core::workflow::Cx;
+    /// # use aether_effects::agent::{CxAgent, Toolbox};
+    /// # async fn workflow(cx: &mut Cx, tracker: impl Toolbox + Clone + 'static) -> Result<()> {
+    /// cx.agent("support").toolbox(&tracker).run("Is there a ticket about leaks?").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn toolbox(mut self, toolbox: &(impl Toolbox + Clone + 'static)) -> Self {
+        self.toolboxes.0.push(Arc::new(toolbox.clone()));
         self
     }
 
@@ -174,7 +196,7 @@ impl<'c> Agent<'c> {
     /// # }
     /// ```
     pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.limits.timeout = Some(timeout);
+        self.settings.timeout = Some(timeout);
         self
     }
 
@@ -192,7 +214,61 @@ impl<'c> Agent<'c> {
     /// # }
     /// ```
     pub fn retry(mut self, retry: Retry) -> Self {
-        self.limits.retry = Some(retry);
+        self.settings.retry = Some(retry);
+        self
+    }
+
+    /// Sends the text of the model's final answer to the stream `name` of the run while it comes, as strings: see
+    /// `RunHandle::stream`. Whether an answer is the final one shows only when it is whole. So what a model says before it
+    /// asks for tools, or what is sent back to it, is in the stream while it comes and is taken out again then. An agent
+    /// that is stopped leaves no text.
+    ///
+    /// ```
+    /// # use aether_core::failure::Result;
+    /// # use aether_core::workflow::Cx;
+    /// # use aether_effects::agent::CxAgent;
+    /// # async fn workflow(cx: &mut Cx) -> Result<()> {
+    /// cx.agent("support").stream("reply").run("Hello").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn stream(mut self, name: impl Into<String>) -> Self {
+        self.settings.stream = Some(name.into());
+        self
+    }
+
+    /// Has the questions of the agent count in this limit on steps; its tools count as their steps say. See
+    /// `Engine::step_limits`.
+    ///
+    /// ```
+    /// # use aether_core::failure::Result;
+    /// # use aether_core::workflow::Cx;
+    /// # use aether_effects::agent::CxAgent;
+    /// # async fn workflow(cx: &mut Cx) -> Result<()> {
+    /// cx.agent("support").limit("openai").run("Hello").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn limit(self, limit: impl Into<String>) -> Self {
+        self.cx.limit(limit);
+        self
+    }
+
+    /// Limits what the agent may take: tokens, cost, calls and time of its questions and tools together. It ends with
+    /// [`StepError::OverBudget`] where a budget does not allow its next call; budgets around it hold as well.
+    ///
+    /// ```
+    /// # use aether_core::budget::Budget;
+    /// # use aether_core::failure::Result;
+    /// # use aether_core::workflow::Cx;
+    /// # use aether_effects::agent::CxAgent;
+    /// # async fn workflow(cx: &mut Cx) -> Result<()> {
+    /// cx.agent("support").budget(Budget::new().tokens(50_000).calls(20)).run("Hello").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn budget(self, budget: Budget) -> Self {
+        self.cx.budget(budget);
         self
     }
 
@@ -255,7 +331,7 @@ impl<'c> Agent<'c> {
     /// ```
     pub fn run(self, prompt: impl Into<String>) -> BoxEffect<'c, Result<AgentReport, StepError<Failure>>> {
         let (cx, running) = self.begin(prompt);
-        cx.scoped(move |mut cx| async move { Ok(running.run(&mut cx, |_| Ok(())).await?.1) })
+        cx.scoped(move |mut cx| async move { Ok(running.run(&mut cx, |_| Ok(()), |_| Ok(())).await?.1) })
     }
 
     /// As [`Agent::run`], with a final answer after the schema of `T`. An answer that is no `T` is shown to the model
@@ -282,7 +358,7 @@ impl<'c> Agent<'c> {
         let (cx, mut running) = self.begin(prompt);
         running.request.response_schema = Some(schema_for!(T).to_value());
         cx.scoped(move |mut cx| async move {
-            match running.run(&mut cx, parse::<T>).await? {
+            match running.run(&mut cx, parse::<T>, check_json::<T>).await? {
                 (Some(value), report) => Ok(AgentAnswer { value, report }),
                 (None, report) => Err(refusal(format_args!(
                     "the agent was stopped after {} turns, before it gave an answer (`stop_when`)",
@@ -293,17 +369,9 @@ impl<'c> Agent<'c> {
     }
 
     fn begin(self, prompt: impl Into<String>) -> (&'c mut Cx, Running) {
-        let Self { cx, mut request, tools, max_turns, limits, parallel, stop } = self;
+        let Self { cx, mut request, tools, toolboxes, max_turns, settings, parallel, stop } = self;
         request.messages.push(ChatMessage::user(prompt));
-        request.tools = tools.iter().map(spec).collect();
-        (cx, Running { request, tools, max_turns, limits, parallel, stop, so_far: SoFar::default() })
-    }
-}
-
-fn spec(tool: &Tool) -> ToolSpec {
-    ToolSpec {
-        name: tool.name().into(),
-        description: tool.def.doc.trim().into(),
-        schema: tool.schema.clone(),
+        let so_far = SoFar::default();
+        (cx, Running { request, tools, toolboxes, max_turns, settings, parallel, stop, so_far })
     }
 }

@@ -7,8 +7,10 @@
 pub(crate) mod builder;
 pub(crate) mod report;
 pub(crate) mod running;
+pub(crate) mod toolbox;
 pub(crate) mod tools;
 
 pub use builder::{Agent, CxAgent};
 pub use report::{AgentAnswer, AgentReport, Progress};
+pub use toolbox::{RuntimeTool, RuntimeTools, Toolbox};
 pub use tools::{IntoTools, Parallel};

@@ -2,14 +2,15 @@
 
 use std::fmt::{self, Display};
 
+use aether_core::budget::{BudgetKind, OverBudget};
 use aether_core::failure::{Failure, StepError};
 use aether_core::payload::Payload;
-use aether_core::step::Tool;
 use aether_core::workflow::Cx;
 
 use super::report::{AgentReport, Progress};
+use super::toolbox::{AgentTool, Toolboxes};
 use super::tools::Parallel;
-use crate::llm::call::{CallLimits, Expect, ask};
+use crate::llm::call::{CallSettings, CheckAnswer, Expect, ask};
 use crate::llm::rounds::sent_back;
 use crate::model::chat::{ChatMessage, ChatRequest, ChatResponse, ToolCall};
 use crate::model::error::ModelError;
@@ -38,24 +39,29 @@ pub(super) struct SoFar {
 /// An agent in its loop.
 pub(super) struct Running {
     pub(super) request: ChatRequest,
-    pub(super) tools: Vec<Tool>,
+    pub(super) tools: Vec<AgentTool>,
+    pub(super) toolboxes: Toolboxes,
     pub(super) max_turns: u32,
-    pub(super) limits: CallLimits,
+    pub(super) settings: CallSettings,
     pub(super) parallel: Parallel,
     pub(super) stop: Option<StopRule>,
     pub(super) so_far: SoFar,
 }
 
 impl Running {
-    /// Runs until `read` takes an answer without tool calls. There is no value where the agent was stopped.
+    /// Runs until `read` takes an answer without tool calls, which is when `check` lets it pass. There is no value where the agent was stopped.
     pub(super) async fn run<T: Send>(
         mut self,
         cx: &mut Cx,
         read: fn(&ChatResponse) -> Result<T, ModelError>,
+        check: CheckAnswer,
     ) -> Result<(Option<T>, AgentReport), StepError<Failure>> {
+        let found = self.toolboxes.open(cx).await?;
+        self.tools.extend(found);
+        self.request.tools = self.tools.iter().map(AgentTool::spec).collect();
         self.check_names()?;
         while self.so_far.turns < self.max_turns {
-            let answer = ask(cx, self.request.clone(), Expect::TextOrCalls, self.limits).await?;
+            let answer = ask(cx, self.request.clone(), Expect::Turn(check), self.settings.clone()).await?;
             self.so_far.turns += 1;
             self.so_far.usage += answer.usage;
             if answer.tool_calls.is_empty() {
@@ -72,8 +78,13 @@ impl Running {
                 return Ok((None, self.stopped(last)));
             }
         }
-        let (name, turns) = (&self.request.call, self.max_turns);
-        Err(refusal(format_args!("agent `{name}` gave no answer within {turns} turns (`max_turns`)")))
+        Err(StepError::OverBudget(self.out_of_turns()))
+    }
+
+    fn out_of_turns(&self) -> OverBudget {
+        let (budget, turns) = (self.request.call.clone(), u64::from(self.max_turns));
+        let kind = BudgetKind::Turns;
+        OverBudget { budget, kind, limit: turns, spent: turns, reserved: 0, needed: Some(1), why: None }
     }
 
     fn is_to_stop(&self) -> bool {
@@ -130,7 +141,7 @@ impl Running {
         // A tool that does not exist changes nothing.
         let changes = |call: &ToolCall| {
             let tool = self.tools.iter().find(|tool| tool.name() == call.name);
-            tool.is_some_and(|tool| tool.def.options.class.changes_world())
+            tool.is_some_and(AgentTool::changes_world)
         };
         match self.parallel {
             Parallel::Nothing => false,
@@ -142,7 +153,7 @@ impl Running {
     /// What the model is told about a call it asked for.
     async fn answer_of(&self, cx: &mut Cx, call: &ToolCall) -> Result<String, StepError<Failure>> {
         let Some(tool) = self.tools.iter().find(|tool| tool.name() == call.name) else {
-            let known: Vec<_> = self.tools.iter().map(Tool::name).collect();
+            let known: Vec<_> = self.tools.iter().map(AgentTool::name).collect();
             return Ok(format!(
                 "error: there is no tool `{}`; the tools are: {}",
                 call.name,
@@ -153,8 +164,8 @@ impl Running {
             Ok(args) => args,
             Err(error) => return Ok(format!("error: bad arguments for `{}`: {error}", call.name)),
         };
-        match cx.call_tool(tool, args).await {
-            Ok(value) => Ok(value.decode::<String>().unwrap_or_else(|_| value.as_str().to_owned())),
+        match tool.call(cx, args).await {
+            Ok(text) => Ok(text),
             Err(error) => told(tool, error),
         }
     }
@@ -170,7 +181,7 @@ pub(super) fn refusal(reason: impl Display) -> StepError<Failure> {
 }
 
 /// The arguments a model wrote, if the tool takes them. No text at all means no arguments.
-fn arguments(tool: &Tool, text: &str) -> Result<Payload, String> {
+fn arguments(tool: &AgentTool, text: &str) -> Result<Payload, String> {
     let text = if text.trim().is_empty() { "{}" } else { text };
     let args = Payload::from_text(text.to_owned()).map_err(|error| error.to_string())?;
     tool.check(&args).map_err(|error| error.to_string())?;
@@ -179,30 +190,15 @@ fn arguments(tool: &Tool, text: &str) -> Result<Payload, String> {
 
 /// What the model is told about a failed call; or the error itself, where it is not known whether the call changed the
 /// world, or where the run is to end.
-fn told(tool: &Tool, error: StepError<Payload>) -> Result<String, StepError<Failure>> {
-    let changes_world = tool.def.options.class.changes_world();
-    let error = match error {
-        StepError::App(error) => StepError::App(failure(&error)),
-        StepError::Exhausted(error) => StepError::Exhausted(failure(&error)),
+fn told(tool: &AgentTool, error: StepError<Failure>) -> Result<String, StepError<Failure>> {
+    match &error {
         // No one approved the call in time: what the run does then is not for the model to decide.
         StepError::TimedOut(failure) if failure.time_limit().is_some_and(|it| it.waiting.is_some()) => {
-            return Err(StepError::TimedOut(failure));
+            Err(error)
         }
-        StepError::TimedOut(failure) => StepError::TimedOut(failure),
-        StepError::Rejected(failure) => StepError::Rejected(failure),
-        StepError::Taken(holder) => StepError::Taken(holder),
-        StepError::InDoubt(failure) => return Err(StepError::InDoubt(failure)),
-        StepError::Cancelled(failure) => return Err(StepError::Cancelled(failure)),
-        StepError::Panicked(failure) if changes_world => return Err(StepError::Panicked(failure)),
-        StepError::Panicked(failure) => StepError::Panicked(failure),
-        StepError::Unrecordable(failure) if changes_world => return Err(StepError::Unrecordable(failure)),
-        StepError::Unrecordable(failure) => StepError::Unrecordable(failure),
-        other => refusal(format_args!("{other:?}")),
-    };
-    Ok(format!("error: {error}"))
-}
-
-/// A tool's own error, whatever its type.
-fn failure(error: &Payload) -> Failure {
-    error.decode().unwrap_or_else(|_| Failure::new(error.as_str()))
+        // What the budget allows is not for the model to decide, either.
+        StepError::OverBudget(_) | StepError::InDoubt(_) | StepError::Cancelled(_) => Err(error),
+        StepError::Panicked(_) | StepError::Unrecordable(_) if tool.changes_world() => Err(error),
+        _ => Ok(format!("error: {error}")),
+    }
 }

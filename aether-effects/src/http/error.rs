@@ -88,6 +88,26 @@ pub enum HttpError {
         /// The request, and those that are on the cassette.
         refusal: String,
     },
+    /// The server is still at work on an earlier sending of this request: status 409, with a body that speaks of the
+    /// idempotency key. What that comes to is not known yet; the same request under the same key will tell.
+    #[error("{exchange}: an earlier sending of this request is still in progress: {start:?}")]
+    InProgress {
+        /// Method and URL of the request.
+        exchange: Exchange,
+        /// How long the server asks to wait, if it said so.
+        retry_after: Option<Duration>,
+        /// First characters of the body.
+        start: String,
+    },
+    /// The server has seen this idempotency key with another request: status 422, with a body that speaks of the key.
+    /// Nothing was done.
+    #[error("{exchange}: the server knows this idempotency key from another request: {start:?}")]
+    KeyMismatch {
+        /// Method and URL of the request.
+        exchange: Exchange,
+        /// First characters of the body.
+        start: String,
+    },
     /// The server answered with an error status. Made by `error_for_status` only.
     #[error("{exchange}: status {status}; the body starts {start:?}")]
     Status {
@@ -125,6 +145,8 @@ impl HttpError {
             | Self::TooLarge { exchange, .. }
             | Self::Cancelled { exchange }
             | Self::NotRecorded { exchange, .. }
+            | Self::InProgress { exchange, .. }
+            | Self::KeyMismatch { exchange, .. }
             | Self::Status { exchange, .. }
             | Self::Shape { exchange, .. } => exchange,
         }
@@ -137,7 +159,10 @@ impl Classify for HttpError {
     fn class(&self) -> FailureClass {
         let changes_world = self.exchange().changes_world();
         match self {
-            Self::Invalid { .. } | Self::NotRecorded { .. } => FailureClass::Permanent,
+            Self::Invalid { .. } | Self::NotRecorded { .. } | Self::KeyMismatch { .. } => {
+                FailureClass::Permanent
+            }
+            Self::InProgress { .. } => FailureClass::Unknown,
             Self::NotConnected { .. } | Self::Cancelled { .. } => FailureClass::Retryable,
             Self::Status { status: 408 | 425 | 429 | 503, .. } => FailureClass::Retryable,
             Self::Status { status, .. } if *status < 500 => FailureClass::Permanent,
@@ -149,7 +174,7 @@ impl Classify for HttpError {
 
     fn retry_after(&self) -> Option<Duration> {
         match self {
-            Self::Status { retry_after, .. } => *retry_after,
+            Self::Status { retry_after, .. } | Self::InProgress { retry_after, .. } => *retry_after,
             _ => None,
         }
     }

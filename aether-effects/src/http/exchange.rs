@@ -1,9 +1,12 @@
 //! One exchange on the wire, bounded in time and size, with errors that tell whether anything was sent.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use aether_core::payload::Payload;
+use bytes::Bytes;
 use reqwest::Response;
+use reqwest::header::CONTENT_TYPE;
 
 use super::client::HttpClient;
 use super::draft::Draft;
@@ -32,8 +35,61 @@ pub(crate) async fn send(client: &HttpClient, draft: &Draft) -> Result<HttpRespo
     }
 }
 
-/// Sends `draft` over the network.
+/// Sends `draft` over the network, and reads the whole answer.
 async fn transmit(client: &HttpClient, draft: &Draft) -> Result<HttpResponse, HttpError> {
+    open(client, draft).await?.whole().await
+}
+
+/// An answer whose body is still to be read.
+pub(crate) struct Arriving {
+    response: Response,
+    exchange: Exchange,
+    timeout: Duration,
+    limit: usize,
+    read: usize,
+    /// Status and recorded headers.
+    pub(crate) status: u16,
+    pub(crate) headers: BTreeMap<String, String>,
+}
+
+impl Arriving {
+    /// Whether the server sends events.
+    pub(crate) fn is_event_stream(&self) -> bool {
+        let kind = self.response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+        kind.is_some_and(|kind| kind.trim_start().to_ascii_lowercase().starts_with("text/event-stream"))
+    }
+
+    /// The next piece of the body.
+    pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, HttpError> {
+        let failed = |error| transport_error(self.exchange.clone(), self.timeout, error);
+        let piece = self.response.chunk().await.map_err(failed)?;
+        self.read += piece.as_ref().map_or(0, Bytes::len);
+        if self.read > self.limit {
+            return Err(self.too_large());
+        }
+        Ok(piece)
+    }
+
+    /// Reads the rest.
+    pub(crate) async fn whole(mut self) -> Result<HttpResponse, HttpError> {
+        if self.response.content_length().is_some_and(|length| length > self.limit as u64) {
+            return Err(self.too_large());
+        }
+        let mut body = Vec::new();
+        while let Some(piece) = self.next().await? {
+            body.extend_from_slice(&piece);
+        }
+        let Exchange { method, url } = self.exchange;
+        Ok(HttpResponse { method, url, status: self.status, headers: self.headers, body: Body::of(body) })
+    }
+
+    fn too_large(&self) -> HttpError {
+        HttpError::TooLarge { exchange: self.exchange.clone(), limit: self.limit }
+    }
+}
+
+/// Sends `draft` over the network, whatever cassette the client has; returns when the head of the answer is there.
+pub(crate) async fn open(client: &HttpClient, draft: &Draft) -> Result<Arriving, HttpError> {
     let url = match (&draft.url, &draft.problem) {
         (Ok(url), None) => url,
         (_, problem) => return Err(draft.invalid(problem.as_deref().unwrap_or("not a URL"))),
@@ -52,27 +108,8 @@ async fn transmit(client: &HttpClient, draft: &Draft) -> Result<HttpResponse, Ht
     let response = request.send().await.map_err(failed)?;
     let (status, headers) =
         (response.status().as_u16(), mask::headers(response.headers(), &settings.recorded, response.url()));
-    let body = read(response, settings.max_body).await.map_err(|error| match error {
-        Some(error) => failed(error),
-        None => HttpError::TooLarge { exchange: draft.exchange(), limit: settings.max_body },
-    })?;
-    let Exchange { method, url } = draft.exchange();
-    Ok(HttpResponse { method, url, status, headers, body: Body::of(body) })
-}
-
-/// Reads a body; `None` as the error says that it is over the limit.
-async fn read(mut response: Response, limit: usize) -> Result<Vec<u8>, Option<reqwest::Error>> {
-    if response.content_length().is_some_and(|length| length > limit as u64) {
-        return Err(None);
-    }
-    let mut body = Vec::new();
-    while let Some(chunk) = response.chunk().await.map_err(Some)? {
-        if body.len() + chunk.len() > limit {
-            return Err(None);
-        }
-        body.extend_from_slice(&chunk);
-    }
-    Ok(body)
+    let (exchange, limit) = (draft.exchange(), settings.max_body);
+    Ok(Arriving { response, exchange, timeout, limit, read: 0, status, headers })
 }
 
 /// What an error of the transport means. Its own text may hold the URL, secrets included.

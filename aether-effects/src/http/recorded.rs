@@ -32,7 +32,10 @@ pub(crate) async fn exchange_and_note(
     if !draft.method.is_safe() && !draft.headers.contains_key("idempotency-key") {
         draft.header("idempotency-key", &cx.next_request_key(), false);
     }
-    let answer = send_unless_cancelled(cx, &client, &draft).await;
+    let mut answer = send_unless_cancelled(cx, &client, &draft).await;
+    if !draft.method.is_safe() {
+        answer = answer.and_then(HttpResponse::unless_about_key);
+    }
     let request = draft.record(&client.settings.recorded, if whole { 0 } else { NOTED_BODY })?;
     cx.note_http(request, answer_record(&answer, whole)?);
     Ok(answer)

@@ -136,6 +136,19 @@ impl HttpResponse {
         })
     }
 
+    /// The response, unless it is about the idempotency key of the request that it answers: statuses 409 and 422 say many
+    /// things, and are about the key where the body speaks of it.
+    pub(crate) fn unless_about_key(self) -> Result<Self, HttpError> {
+        if !matches!(self.status, 409 | 422) || !self.text().to_ascii_lowercase().contains("idempoten") {
+            return Ok(self);
+        }
+        let (exchange, start) = (self.exchange(), start_of(&self.text()));
+        Err(match self.status {
+            409 => HttpError::InProgress { exchange, retry_after: self.retry_after(), start },
+            _ => HttpError::KeyMismatch { exchange, start },
+        })
+    }
+
     fn exchange(&self) -> Exchange {
         Exchange { method: self.method.clone(), url: self.url.clone() }
     }

@@ -8,7 +8,7 @@ use aether_core::workflow::BoxEffect;
 use aether_core::workflow::Cx;
 use schemars::{JsonSchema, schema_for};
 
-use super::call::{CallLimits, Expect, ModelResult, Parsed, ask_for, check_json};
+use super::call::{CallSettings, Expect, ModelResult, Parsed, ask_for, check_json};
 use super::rounds::{Repair, ask_in_turn, ask_repaired};
 use crate::model::attachment::Attachment;
 use crate::model::chat::{ChatMessage, ChatRequest, ChatResponse};
@@ -32,7 +32,7 @@ pub trait CxLlm {
 impl CxLlm for Cx {
     fn llm(&mut self, call: impl Into<String>) -> LlmRequest<'_> {
         let request = ChatRequest { call: call.into(), ..ChatRequest::default() };
-        LlmRequest { cx: self, request, limits: CallLimits::default(), fallbacks: Vec::new(), repairs: 0 }
+        LlmRequest { cx: self, request, settings: CallSettings::default(), fallbacks: Vec::new(), repairs: 0 }
     }
 }
 
@@ -58,7 +58,7 @@ impl CxLlm for Cx {
 pub struct LlmRequest<'c> {
     cx: &'c mut Cx,
     request: ChatRequest,
-    limits: CallLimits,
+    settings: CallSettings,
     fallbacks: Vec<String>,
     repairs: u32,
 }
@@ -172,7 +172,7 @@ impl<'c> LlmRequest<'c> {
     /// # }
     /// ```
     pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.limits.timeout = Some(timeout);
+        self.settings.timeout = Some(timeout);
         self
     }
 
@@ -190,7 +190,46 @@ impl<'c> LlmRequest<'c> {
     /// # }
     /// ```
     pub fn retry(mut self, retry: Retry) -> Self {
-        self.limits.retry = Some(retry);
+        self.settings.retry = Some(retry);
+        self
+    }
+
+    /// Sends the text of the answer to the stream `name` of the run while it comes, as strings: see
+    /// `RunHandle::stream`. What is recorded is the whole answer, as without this, which may be added to a call of which
+    /// there are recordings already.
+    ///
+    /// When the recorded answer is there, the text of the stream is its text. An attempt that fails, a model that another
+    /// one follows, and an answer that is sent back for repair leave nothing in it. A client that does not stream sends
+    /// the text as one piece.
+    ///
+    /// ```
+    /// # use aether_core::failure::Result;
+    /// # use aether_core::workflow::Cx;
+    /// # use aether_effects::llm::CxLlm;
+    /// # async fn workflow(cx: &mut Cx) -> Result<()> {
+    /// cx.llm("greet").user("Say hello.").stream("reply").text().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn stream(mut self, name: impl Into<String>) -> Self {
+        self.settings.stream = Some(name.into());
+        self
+    }
+
+    /// Counts in this limit on steps, with everything else that names it: see `Engine::step_limits`. A call that the limit
+    /// does not let through waits, durably; a provider that answers "too many requests" lowers it for all runs.
+    ///
+    /// ```
+    /// # use aether_core::failure::Result;
+    /// # use aether_core::workflow::Cx;
+    /// # use aether_effects::llm::CxLlm;
+    /// # async fn workflow(cx: &mut Cx) -> Result<()> {
+    /// cx.llm("greet").limit("openai").user("Say hello.").text().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn limit(self, limit: impl Into<String>) -> Self {
+        self.cx.limit(limit);
         self
     }
 
@@ -300,17 +339,17 @@ impl<'c> LlmRequest<'c> {
     /// ```
     pub fn json<T: Recordable + JsonSchema>(mut self) -> BoxEffect<'c, ModelResult<T>> {
         self.request.response_schema = Some(schema_for!(T).to_value());
-        let Self { cx, request, limits, fallbacks, repairs } = self;
+        let Self { cx, request, settings, fallbacks, repairs } = self;
         if repairs > 0 {
-            let repair = Repair { request, limits, fallbacks, rounds: repairs };
+            let repair = Repair { request, settings, fallbacks, rounds: repairs };
             return cx.scoped(move |mut cx| async move { ask_repaired(&mut cx, repair).await });
         }
-        ask_or::<Parsed<T>>(cx, request, Expect::Json(check_json::<T>), limits, fallbacks)
+        ask_or::<Parsed<T>>(cx, request, Expect::Json(check_json::<T>), settings, fallbacks)
             .map(|answer| Ok(answer?.0))
     }
 
     fn ask(self, expect: Expect) -> BoxEffect<'c, ModelResult<ChatResponse>> {
-        ask_or(self.cx, self.request, expect, self.limits, self.fallbacks)
+        ask_or(self.cx, self.request, expect, self.settings, self.fallbacks)
     }
 }
 
@@ -319,11 +358,13 @@ fn ask_or<T: Recordable>(
     cx: &mut Cx,
     request: ChatRequest,
     expect: Expect,
-    limits: CallLimits,
+    settings: CallSettings,
     fallbacks: Vec<String>,
 ) -> BoxEffect<'_, ModelResult<T>> {
     if fallbacks.is_empty() {
-        return ask_for(cx, request, expect, limits);
+        return ask_for(cx, request, expect, settings);
     }
-    cx.scoped(move |mut cx| async move { ask_in_turn(&mut cx, &request, expect, limits, &fallbacks).await })
+    cx.scoped(
+        move |mut cx| async move { ask_in_turn(&mut cx, &request, expect, &settings, &fallbacks).await },
+    )
 }

@@ -4,12 +4,13 @@ use std::any::type_name;
 use std::sync::Arc;
 use std::time::Duration;
 
+use aether_core::budget::{Spend, Spent};
 use aether_core::definition::def::{Retry, StepOptions};
 use aether_core::failure::{Failure, StepError};
 use aether_core::outcome::EffectClass;
 use aether_core::payload::{Payload, PayloadError};
 use aether_core::step::StepCx;
-use aether_core::step::{Body, BodyResult, Recordable};
+use aether_core::step::{Body, BodyResult, Estimating, Recordable};
 use aether_core::workflow::BoxEffect;
 use aether_core::workflow::Cx;
 use futures_util::future::BoxFuture;
@@ -17,21 +18,24 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
-use crate::model::chat::{ChatRequest, ChatResponse, ToolSpec};
+use crate::model::chat::{ChatMessage, ChatRequest, ChatResponse, ToolSpec};
 use crate::model::client::Models;
 use crate::model::error::ModelError;
+use crate::model::estimate::{estimate, spent, spent_without_answer};
 use crate::recorded_error::{body_error, start_of};
 
 /// A model's answer, or why there is none.
 pub(crate) type ModelResult<T> = Result<T, StepError<Failure>>;
 
-/// What one call allows its attempts.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct CallLimits {
+/// What a call says beside its question: no part of what is recorded of it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct CallSettings {
     /// Time for one attempt.
     pub(crate) timeout: Option<Duration>,
     /// When another attempt is made, where the call says so.
     pub(crate) retry: Option<Retry>,
+    /// The stream that the text of the answer goes to while it comes.
+    pub(crate) stream: Option<String>,
 }
 
 /// What an answer must be; anything else is a failed attempt.
@@ -39,17 +43,32 @@ pub(crate) struct CallLimits {
 pub(crate) enum Expect {
     Anything,
     Text,
-    TextOrCalls,
-    Json(fn(&ChatResponse) -> Result<(), ModelError>),
+    Json(CheckAnswer),
+    /// Anything; an answer that does not pass is sent back to the model.
+    Repaired(CheckAnswer),
+    /// Text or calls of tools; a text that does not pass is sent back to the model.
+    Turn(CheckAnswer),
 }
+
+/// Whether an answer can be used.
+pub(crate) type CheckAnswer = fn(&ChatResponse) -> Result<(), ModelError>;
 
 impl Expect {
     fn check(self, answer: &ChatResponse) -> Result<(), ModelError> {
         match self {
-            Self::Anything => Ok(()),
-            Self::TextOrCalls if !answer.tool_calls.is_empty() => Ok(()),
-            Self::Text | Self::TextOrCalls => text_of(answer, "text").map(drop),
+            Self::Anything | Self::Repaired(_) => Ok(()),
+            Self::Turn(_) if !answer.tool_calls.is_empty() => Ok(()),
+            Self::Text | Self::Turn(_) => text_of(answer, "text").map(drop),
             Self::Json(check) => check(answer),
+        }
+    }
+
+    /// Whether nothing follows an answer that was accepted, so that its text is the one that counts.
+    fn is_last(self, answer: &ChatResponse) -> bool {
+        match self {
+            Self::Anything | Self::Text | Self::Json(_) => true,
+            Self::Repaired(check) => check(answer).is_ok(),
+            Self::Turn(check) => answer.tool_calls.is_empty() && check(answer).is_ok(),
         }
     }
 }
@@ -59,9 +78,9 @@ pub(crate) fn ask(
     cx: &mut Cx,
     request: ChatRequest,
     expect: Expect,
-    limits: CallLimits,
+    settings: CallSettings,
 ) -> BoxEffect<'_, ModelResult<ChatResponse>> {
-    ask_for(cx, request, expect, limits)
+    ask_for(cx, request, expect, settings)
 }
 
 /// As [`ask`], reading the recorded answer as a `T`.
@@ -69,14 +88,31 @@ pub(crate) fn ask_for<T: Recordable>(
     cx: &mut Cx,
     request: ChatRequest,
     expect: Expect,
-    limits: CallLimits,
+    settings: CallSettings,
 ) -> BoxEffect<'_, ModelResult<T>> {
-    let CallLimits { timeout, retry } = limits;
+    let CallSettings { timeout, retry, stream } = settings;
     let options = StepOptions { timeout, retry, ..StepOptions::of(EffectClass::Llm) };
     let name = format!("llm.{}", request.call);
     let args = Payload::encode(&request);
+    let repairs = request
+        .messages
+        .iter()
+        .enumerate()
+        .filter_map(|(at, message)| Some((at, repair_of(message)?.clone())));
+    let repairs = repairs.collect();
     let ChatRequest { response_schema, tools, .. } = request;
-    cx.effect(name, options, args, Arc::new(ModelCall { expect, response_schema, tools }))
+    cx.effect(name, options, args, Arc::new(ModelCall { expect, response_schema, tools, stream, repairs }))
+}
+
+/// How a message begins that sends an answer back.
+pub(crate) const REPAIR: &str = "This answer cannot be used: ";
+
+/// The text of a message that sends an answer back.
+fn repair_of(message: &ChatMessage) -> Option<&String> {
+    match message {
+        ChatMessage::User { content, .. } => Some(content).filter(|content| content.starts_with(REPAIR)),
+        _ => None,
+    }
 }
 
 /// The value in a recorded answer. Read with the answer, so that an answer which the code of today cannot read stops the
@@ -95,20 +131,24 @@ impl<T: Serialize> Serialize for Parsed<T> {
     }
 }
 
-/// The body of a question: asks the client that the program provided. Schemas follow from types of the program; a recorded
-/// question that differs in nothing else is the same question.
+/// The body of a question: asks the client that the program provided. Schemas follow from types of the program, and what is
+/// wrong with an answer is said in the words of the decoder: a recorded question that differs in nothing else is the same
+/// question.
 #[derive(Debug)]
 struct ModelCall {
     expect: Expect,
     response_schema: Option<Value>,
     tools: Vec<ToolSpec>,
+    stream: Option<String>,
+    /// Messages that send an answer back, by their places.
+    repairs: Vec<(usize, String)>,
 }
 
 impl Body for ModelCall {
     fn call(&self, cx: StepCx, args: &Payload) -> BoxFuture<'static, BodyResult> {
-        let (request, expect) = (args.decode::<ChatRequest>(), self.expect);
+        let (request, expect, stream) = (args.decode::<ChatRequest>(), self.expect, self.stream.clone());
         Box::pin(async move {
-            match answer(&cx, request?, expect).await {
+            match answer(&cx, request?, expect, stream).await {
                 Ok(answer) => Ok(Ok(Payload::encode(&answer)?)),
                 Err(error) => Ok(Err(body_error(error)?)),
             }
@@ -117,6 +157,14 @@ impl Body for ModelCall {
 
     fn check(&self, args: &Payload) -> Result<(), PayloadError> {
         args.decode::<ChatRequest>().map(drop)
+    }
+
+    fn estimate(&self, args: &Payload, facts: &Estimating<'_>) -> Result<Spend, String> {
+        estimate(&args.decode().map_err(|error| error.to_string())?, facts)
+    }
+
+    fn spent(&self, value: &Payload) -> Option<Spent> {
+        value.decode::<ChatResponse>().ok().map(|answer| spent(&answer))
     }
 
     fn canonical_args(&self, args: &Payload) -> Result<Payload, PayloadError> {
@@ -128,14 +176,49 @@ impl Body for ModelCall {
         if names(&request.tools) == names(&self.tools) {
             request.tools.clone_from(&self.tools);
         }
+        for (at, today) in &self.repairs {
+            if let Some(message) = request.messages.get_mut(*at)
+                && repair_of(message).is_some()
+                && let ChatMessage::User { content, .. } = message
+            {
+                content.clone_from(today);
+            }
+        }
         Payload::encode(&request)
     }
 }
 
-async fn answer(cx: &StepCx, request: ChatRequest, expect: Expect) -> Result<ChatResponse, ModelError> {
+async fn answer(
+    cx: &StepCx,
+    request: ChatRequest,
+    expect: Expect,
+    stream: Option<String>,
+) -> Result<ChatResponse, ModelError> {
     let models = cx.dep::<Models>().map_err(|error| ModelError::Setup(error.to_string()))?;
-    let answer = models.ask(request).await?;
+    let stream = stream.map(|stream| cx.stream(&stream));
+    let on_text = |text: &str| {
+        if let Some(stream) = stream.as_ref().filter(|_| !text.is_empty()) {
+            stream.send(text);
+        }
+    };
+    let was_held = models.is_held(&request);
+    let answer = match &stream {
+        Some(_) => models.ask_streamed(request, &on_text).await,
+        None => models.ask(request).await,
+    };
+    let answer = answer.inspect_err(|error| {
+        if let Some(spent) = spent_without_answer(error, was_held) {
+            cx.spent(spent);
+        }
+        if let (ModelError::RateLimited { retry_after, .. }, false) = (error, was_held) {
+            cx.slow_down(*retry_after);
+        }
+    })?;
+    cx.spent(spent(&answer));
     expect.check(&answer)?;
+    if let Some(stream) = stream.filter(|_| !expect.is_last(&answer)) {
+        stream.restart();
+    }
     Ok(answer)
 }
 
@@ -202,6 +285,34 @@ mod tests {
         {
             assert_eq!(read(text), Ok(vec![1, 2]), "{text:?}");
         }
+    }
+
+    #[test]
+    fn a_question_that_sends_an_answer_back_in_other_words_is_the_same_question() {
+        let request = |wrong: &str, order: &str| {
+            let messages = vec![
+                ChatMessage::user(order),
+                ChatMessage::assistant("none"),
+                ChatMessage::user(format!("{REPAIR}{wrong}. Answer again.")),
+            ];
+            ChatRequest { messages, ..ChatRequest::default() }
+        };
+        let today = request("missing field `a` at line 1", "List.");
+        let repairs = vec![(2, repair_of(&today.messages[2]).unwrap().clone())];
+        let body = ModelCall {
+            expect: Expect::Anything,
+            response_schema: None,
+            tools: Vec::new(),
+            stream: None,
+            repairs,
+        };
+        let normal = |request: &ChatRequest| body.canonical_args(&Payload::encode(request).unwrap()).unwrap();
+        assert_eq!(normal(&request("no field a", "List.")), normal(&today));
+        assert_ne!(normal(&request("no field a", "List all.")), normal(&today));
+        // Another conversation has something else there.
+        let mut other = today.clone();
+        other.messages[2] = ChatMessage::user("Answer again.");
+        assert_ne!(normal(&other), normal(&today));
     }
 
     #[test]

@@ -4,9 +4,11 @@
 
 use ::genai::chat::{
     ChatMessage as TheirMessage, ChatOptions, ChatRequest as TheirRequest, ChatResponse as TheirResponse,
-    ChatResponseFormat, ContentPart, JsonSpec, MessageContent, Tool, ToolCall as TheirCall, ToolResponse,
+    ChatResponseFormat, ChatStreamEvent, ContentPart, JsonSpec, MessageContent, StreamEnd, Tool,
+    ToolCall as TheirCall, ToolResponse, Usage as TheirUsage,
 };
 use ::genai::{Client, ClientBuilder, Error};
+use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
 use reqwest::header::{DATE, RETRY_AFTER};
 use serde_json::Value;
@@ -14,7 +16,7 @@ use serde_json::Value;
 use crate::http::client::HttpClient;
 use crate::model::attachment::{Attachment, AttachmentContent};
 use crate::model::chat::{ChatMessage, ChatRequest, ChatResponse, ToolCall};
-use crate::model::client::ModelClient;
+use crate::model::client::{ModelClient, OnText};
 use crate::model::error::ModelError;
 use crate::model::usage::Usage;
 use crate::recorded_error::start_of;
@@ -54,11 +56,55 @@ impl GenAiClient {
         let answer = self.client.exec_chat(&model, theirs(request).await?, Some(&options)).await;
         answer.map(ours).map_err(|error| of_error(&error))
     }
+
+    async fn ask_streamed(
+        &self,
+        request: ChatRequest,
+        on_text: OnText<'_>,
+    ) -> Result<ChatResponse, ModelError> {
+        let model = request.model.clone().unwrap_or_else(|| self.model.clone());
+        let options = options(&request).with_capture_usage(true).with_capture_tool_calls(true);
+        let answer = self.client.exec_chat_stream(&model, theirs(request).await?, Some(&options)).await;
+        let mut answer = answer.map_err(|error| of_error(&error))?;
+        let mut text = String::new();
+        while let Some(event) = answer.stream.next().await {
+            match event.map_err(|error| of_error(&error))? {
+                ChatStreamEvent::Chunk(piece) => {
+                    on_text(&piece.content);
+                    text.push_str(&piece.content);
+                }
+                ChatStreamEvent::End(end) if end.captured_stop_reason.is_some() => {
+                    return Ok(streamed(answer.model_iden.model_name.to_string(), text, end));
+                }
+                // Some providers' streams end like this where the connection was cut.
+                ChatStreamEvent::End(_) => break,
+                ChatStreamEvent::Start
+                | ChatStreamEvent::ReasoningChunk(_)
+                | ChatStreamEvent::ThoughtSignatureChunk(_)
+                | ChatStreamEvent::ToolCallChunk(_)
+                | ChatStreamEvent::Heartbeat => {}
+            }
+        }
+        let message = format!("the answer was cut off after {} bytes of text", text.len());
+        Err(ModelError::Network { message })
+    }
 }
 
 impl ModelClient for GenAiClient {
     fn chat(&self, request: ChatRequest) -> BoxFuture<'_, Result<ChatResponse, ModelError>> {
         Box::pin(self.ask(request))
+    }
+
+    fn chat_streamed<'a>(
+        &'a self,
+        request: ChatRequest,
+        on_text: OnText<'a>,
+    ) -> BoxFuture<'a, Result<ChatResponse, ModelError>> {
+        Box::pin(self.ask_streamed(request, on_text))
+    }
+
+    fn model(&self) -> Option<&str> {
+        Some(&self.model)
     }
 }
 
@@ -124,22 +170,40 @@ fn their_call(ToolCall { id, name, arguments }: ToolCall) -> TheirCall {
 }
 
 fn ours(answer: TheirResponse) -> ChatResponse {
-    let count = |tokens: Option<i32>| tokens.and_then(|tokens| u64::try_from(tokens).ok()).unwrap_or(0);
     let text = answer.content.texts().concat();
-    let (input, output) = (answer.usage.prompt_tokens_details, answer.usage.completion_tokens_details);
     ChatResponse {
         model: answer.provider_model_iden.model_name.to_string(),
         content: (!text.is_empty()).then_some(text),
         tool_calls: answer.content.tool_calls().into_iter().map(our_call).collect(),
         finish_reason: answer.stop_reason.as_ref().map(|reason| reason.raw().to_owned()),
-        usage: Usage {
-            input_tokens: count(answer.usage.prompt_tokens),
-            output_tokens: count(answer.usage.completion_tokens),
-            cached_tokens: count(input.and_then(|details| details.cached_tokens)),
-            reasoning_tokens: count(output.and_then(|details| details.reasoning_tokens)),
-        },
+        usage: our_usage(answer.usage),
         request_id: answer.response_id,
         cost: None,
+    }
+}
+
+/// An answer that came in pieces: its text, and what its end says.
+fn streamed(model: String, text: String, end: StreamEnd) -> ChatResponse {
+    let calls = end.captured_content.iter().flat_map(|content| content.tool_calls());
+    ChatResponse {
+        model,
+        content: (!text.is_empty()).then_some(text),
+        tool_calls: calls.map(our_call).collect(),
+        finish_reason: end.captured_stop_reason.as_ref().map(|reason| reason.raw().to_owned()),
+        usage: end.captured_usage.map(our_usage).unwrap_or_default(),
+        request_id: end.captured_response_id,
+        cost: None,
+    }
+}
+
+fn our_usage(usage: TheirUsage) -> Usage {
+    let count = |tokens: Option<i32>| tokens.and_then(|tokens| u64::try_from(tokens).ok()).unwrap_or(0);
+    let (input, output) = (usage.prompt_tokens_details, usage.completion_tokens_details);
+    Usage {
+        input_tokens: count(usage.prompt_tokens),
+        output_tokens: count(usage.completion_tokens),
+        cached_tokens: count(input.and_then(|details| details.cached_tokens)),
+        reasoning_tokens: count(output.and_then(|details| details.reasoning_tokens)),
     }
 }
 
@@ -174,6 +238,12 @@ fn of_error(error: &Error) -> ModelError {
             ModelError::Setup(message)
         }
         Error::Resolver { .. } | Error::ModelMapperFailed { .. } => ModelError::Setup(message),
+        Error::WebStream { .. } => ModelError::Network { message },
+        Error::StreamParse { .. } => {
+            ModelError::NotJson { reason: "an event of the answer does not parse".into(), start: message }
+        }
+        // What a provider says in the middle of an answer.
+        Error::ChatResponse { .. } => ModelError::Overloaded { status: 500, retry_after: None, message },
         Error::ChatResponseGeneration { cause, response_body, .. } => {
             ModelError::WrongShape { reason: start_of(cause), start: start_of(&response_body.to_string()) }
         }

@@ -22,13 +22,15 @@ pub(crate) mod engine;
 #[cfg(feature = "genai")]
 pub(crate) mod genai;
 pub(crate) mod openai;
+pub(crate) mod openai_events;
+pub(crate) mod openai_wire;
 pub(crate) mod rounds;
 
 #[cfg(feature = "genai")]
 pub use self::genai::GenAiClient;
 pub use crate::model::attachment::{Attachment, AttachmentContent, AttachmentSource};
 pub use crate::model::chat::{ChatMessage, ChatRequest, ChatResponse, ToolCall, ToolSpec};
-pub use crate::model::client::{ModelClient, Models};
+pub use crate::model::client::{ModelClient, Models, OnText};
 pub use crate::model::error::ModelError;
 pub use crate::model::price::{Cost, Price, PriceTable};
 pub use crate::model::usage::Usage;

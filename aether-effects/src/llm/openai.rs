@@ -7,20 +7,18 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use reqwest::Method;
-use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use super::openai_events::read_events;
+use super::openai_wire::{of_http, of_status, read, said};
 use crate::http::client::HttpClient;
 use crate::http::draft::Draft;
-use crate::http::error::HttpError;
-use crate::http::exchange::send;
+use crate::http::exchange::{open, send};
 use crate::http::response::HttpResponse;
 use crate::model::attachment::{Attachment, AttachmentContent};
 use crate::model::chat::{ChatMessage, ChatRequest, ChatResponse, ToolCall, ToolSpec};
-use crate::model::client::ModelClient;
+use crate::model::client::{ModelClient, OnText};
 use crate::model::error::ModelError;
-use crate::model::usage::Usage;
-use crate::recorded_error::start_of;
 use crate::secret::Secret;
 
 /// Default time for one answer.
@@ -99,21 +97,74 @@ impl OpenAiClient {
     }
 
     async fn ask(&self, request: ChatRequest) -> Result<ChatResponse, ModelError> {
-        let client = match &self.http {
-            Some(client) => client.clone(),
-            None => HttpClient::shared().map_err(ModelError::Setup)?,
-        };
-        let model = request.model.clone().unwrap_or_else(|| self.model.clone());
+        let client = self.connections()?;
+        let model = self.model_of(&request);
+        let body = self.body(&model, request).await?;
+        let response = send(&client, &self.draft(&body)).await.map_err(of_http)?;
+        self.read_whole(&response, model)
+    }
+
+    /// As [`OpenAiClient::ask`], with the text as it comes. Behind a cassette, which holds whole answers, it comes as one
+    /// piece.
+    async fn ask_streamed(
+        &self,
+        request: ChatRequest,
+        on_text: OnText<'_>,
+    ) -> Result<ChatResponse, ModelError> {
+        let client = self.connections()?;
+        if client.settings.cassette.is_some() {
+            let answer = self.ask(request).await?;
+            answer.content.iter().for_each(|text| on_text(text));
+            return Ok(answer);
+        }
+        let model = self.model_of(&request);
+        let mut body = self.body(&model, request).await?;
+        body["stream"] = true.into();
+        body["stream_options"] = json!({ "include_usage": true });
+        loop {
+            let arriving = open(&client, &self.draft(&body)).await.map_err(of_http)?;
+            if (200..300).contains(&arriving.status) && arriving.is_event_stream() {
+                return read_events(arriving, model, on_text, &|text| self.without_key(text)).await;
+            }
+            let response = arriving.whole().await.map_err(of_http)?;
+            let refuses_options = matches!(response.status, 400 | 422)
+                && response.text().contains("stream_options")
+                && body.as_object_mut().is_some_and(|body| body.remove("stream_options").is_some());
+            // A server that does not count the tokens of a stream is asked without it.
+            if !refuses_options {
+                let answer = self.read_whole(&response, model)?;
+                answer.content.iter().for_each(|text| on_text(text));
+                return Ok(answer);
+            }
+        }
+    }
+
+    fn connections(&self) -> Result<HttpClient, ModelError> {
+        match &self.http {
+            Some(client) => Ok(client.clone()),
+            None => HttpClient::shared().map_err(ModelError::Setup),
+        }
+    }
+
+    fn model_of(&self, request: &ChatRequest) -> String {
+        request.model.clone().unwrap_or_else(|| self.model.clone())
+    }
+
+    fn draft(&self, body: &Value) -> Draft {
         let mut draft = Draft::new(Method::POST, &format!("{}/chat/completions", self.base_url));
         draft.timeout(self.timeout);
         if !self.key.expose().is_empty() {
             draft.header("authorization", &format!("Bearer {}", self.key.expose()), true);
         }
-        draft.json(&self.body(&model, request).await?);
-        let response = send(&client, &draft).await.map_err(of_http)?;
+        draft.json(body);
+        draft
+    }
+
+    /// Reads an answer that came as a whole.
+    fn read_whole(&self, response: &HttpResponse, model: String) -> Result<ChatResponse, ModelError> {
         let text = self.without_key(&response.text());
         if !response.is_success() {
-            return Err(of_status(&response, &text));
+            return Err(of_status(response.status, response.retry_after(), said(&text)));
         }
         let mut answer = read(&text, model)?;
         // The id of the exchange, where the server gives one: that of the answer is no help to every provider.
@@ -160,6 +211,18 @@ impl OpenAiClient {
 impl ModelClient for OpenAiClient {
     fn chat(&self, request: ChatRequest) -> BoxFuture<'_, Result<ChatResponse, ModelError>> {
         Box::pin(self.ask(request))
+    }
+
+    fn chat_streamed<'a>(
+        &'a self,
+        request: ChatRequest,
+        on_text: OnText<'a>,
+    ) -> BoxFuture<'a, Result<ChatResponse, ModelError>> {
+        Box::pin(self.ask_streamed(request, on_text))
+    }
+
+    fn model(&self) -> Option<&str> {
+        Some(&self.model)
     }
 }
 
@@ -227,135 +290,4 @@ async fn part(attachment: Attachment) -> Result<Value, ModelError> {
 
 fn tool(ToolSpec { name, description, schema }: ToolSpec) -> Value {
     json!({ "type": "function", "function": { "name": name, "description": description, "parameters": schema } })
-}
-
-fn of_http(error: HttpError) -> ModelError {
-    let message = error.to_string();
-    match error {
-        HttpError::Invalid { .. } => ModelError::Setup(message),
-        HttpError::Timeout { .. } => ModelError::Timeout { message },
-        HttpError::TooLarge { .. } => ModelError::TooLarge { message },
-        HttpError::NotRecorded { refusal, .. } => ModelError::NotRecorded { refusal },
-        _ => ModelError::Network { message },
-    }
-}
-
-fn of_status(response: &HttpResponse, text: &str) -> ModelError {
-    let (status, message) = (response.status, said(text));
-    match status {
-        401 | 403 => ModelError::Unauthorized { status, message },
-        429 => ModelError::RateLimited { retry_after: response.retry_after(), message },
-        408 | 425 | 500.. => ModelError::Overloaded { status, retry_after: response.retry_after(), message },
-        _ => ModelError::BadRequest { status, message },
-    }
-}
-
-/// The message of an error answer, or the start of it where it has none.
-fn said(text: &str) -> String {
-    let message = serde_json::from_str::<Value>(text).ok().and_then(|answer| {
-        let error = answer.get("error")?;
-        error.get("message").unwrap_or(error).as_str().map(start_of)
-    });
-    message.unwrap_or_else(|| start_of(text))
-}
-
-/// An answer as the protocol defines it; all that servers are known to leave out is optional.
-#[derive(Deserialize)]
-struct Completion {
-    id: Option<Value>,
-    model: Option<String>,
-    choices: Option<Vec<Choice>>,
-    usage: Option<WireUsage>,
-}
-
-#[derive(Deserialize)]
-struct Choice {
-    message: WireMessage,
-    finish_reason: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct WireMessage {
-    /// A text by the protocol; some servers send a list of parts.
-    content: Option<Value>,
-    refusal: Option<String>,
-    tool_calls: Option<Vec<WireCall>>,
-}
-
-#[derive(Deserialize)]
-struct WireCall {
-    id: Option<String>,
-    function: WireFunction,
-}
-
-#[derive(Deserialize)]
-struct WireFunction {
-    name: String,
-    /// A text by the protocol; some servers send the object itself.
-    #[serde(default)]
-    arguments: Value,
-}
-
-#[derive(Deserialize)]
-struct WireUsage {
-    prompt_tokens: Option<u64>,
-    completion_tokens: Option<u64>,
-    prompt_tokens_details: Option<Value>,
-    completion_tokens_details: Option<Value>,
-}
-
-impl WireUsage {
-    fn counted(self) -> Usage {
-        let detail = |details: Option<Value>, name| details?.get(name)?.as_u64();
-        Usage {
-            input_tokens: self.prompt_tokens.unwrap_or(0),
-            output_tokens: self.completion_tokens.unwrap_or(0),
-            cached_tokens: detail(self.prompt_tokens_details, "cached_tokens").unwrap_or(0),
-            reasoning_tokens: detail(self.completion_tokens_details, "reasoning_tokens").unwrap_or(0),
-        }
-    }
-}
-
-/// Reads an answer. `asked` is the model that was asked, where the answer names none.
-fn read(text: &str, asked: String) -> Result<ChatResponse, ModelError> {
-    let wrong = |reason: String| ModelError::WrongShape { reason, start: start_of(text) };
-    let json: Value = serde_json::from_str(text)
-        .map_err(|error| ModelError::NotJson { reason: error.to_string(), start: start_of(text) })?;
-    let completion: Completion = serde_json::from_value(json).map_err(|error| wrong(error.to_string()))?;
-    let choice = completion.choices.and_then(|choices| choices.into_iter().next());
-    let Choice { message, finish_reason } = choice.ok_or_else(|| wrong("it has no choices".into()))?;
-    let usage = completion.usage.map(WireUsage::counted).unwrap_or_default();
-    let id = completion.id.as_ref().and_then(Value::as_str);
-    let calls = message.tool_calls.unwrap_or_default();
-    Ok(ChatResponse {
-        model: completion.model.unwrap_or(asked),
-        content: message.content.and_then(plain).or(message.refusal),
-        tool_calls: calls.into_iter().enumerate().map(|(number, call)| tool_call(number, call)).collect(),
-        finish_reason,
-        usage,
-        request_id: id.map(str::to_owned),
-        cost: None,
-    })
-}
-
-/// The text of a content, where there is one.
-fn plain(content: Value) -> Option<String> {
-    match content {
-        Value::String(text) => Some(text),
-        Value::Array(parts) => {
-            let texts: Vec<_> = parts.iter().filter_map(|part| part.get("text")?.as_str()).collect();
-            (!texts.is_empty()).then(|| texts.concat())
-        }
-        _ => None,
-    }
-}
-
-fn tool_call(number: usize, WireCall { id, function }: WireCall) -> ToolCall {
-    let arguments = match function.arguments {
-        Value::String(text) => text,
-        Value::Null => String::new(),
-        other => other.to_string(),
-    };
-    let id = id.filter(|id| !id.is_empty()).unwrap_or_else(|| format!("call_{number}"));
-    ToolCall { id, name: function.name, arguments }
 }

@@ -8,7 +8,7 @@ use aether_core::failure::{Failure, StepError};
 use aether_core::step::Recordable;
 use aether_core::workflow::Cx;
 
-use super::call::{CallLimits, Expect, ModelResult, ask_for, parse};
+use super::call::{CallSettings, Expect, ModelResult, REPAIR, ask_for, check_json, parse};
 use crate::model::chat::{ChatMessage, ChatRequest, ChatResponse};
 use crate::model::error::ModelError;
 
@@ -20,18 +20,18 @@ pub(super) async fn ask_in_turn<T: Recordable>(
     cx: &mut Cx,
     request: &ChatRequest,
     expect: Expect,
-    limits: CallLimits,
+    settings: &CallSettings,
     fallbacks: &[String],
 ) -> ModelResult<T> {
     let mut asked = request.clone();
     for model in fallbacks {
-        let retry = limits.retry.or(Some(BEFORE_ANOTHER));
-        match ask_for(cx, asked.clone(), expect, CallLimits { retry, ..limits }).await {
+        let retry = settings.retry.or(Some(BEFORE_ANOTHER));
+        match ask_for(cx, asked.clone(), expect, CallSettings { retry, ..settings.clone() }).await {
             Err(error) if goes_to_another(&error) => asked.model = Some(model.clone()),
             answered => return answered,
         }
     }
-    ask_for(cx, asked, expect, limits).await
+    ask_for(cx, asked, expect, settings.clone()).await
 }
 
 /// Whether another model may do what this one did not. What people and the engine decided holds for all of them.
@@ -46,17 +46,18 @@ fn goes_to_another(error: &StepError<Failure>) -> bool {
 /// A question for JSON, and how often an answer may be sent back.
 pub(super) struct Repair {
     pub(super) request: ChatRequest,
-    pub(super) limits: CallLimits,
+    pub(super) settings: CallSettings,
     pub(super) fallbacks: Vec<String>,
     pub(super) rounds: u32,
 }
 
 /// Asks for JSON, and shows a model what is wrong with its answer.
 pub(super) async fn ask_repaired<T: Recordable>(cx: &mut Cx, repair: Repair) -> ModelResult<T> {
-    let Repair { mut request, limits, fallbacks, rounds } = repair;
+    let Repair { mut request, settings, fallbacks, rounds } = repair;
+    let expect = Expect::Repaired(check_json::<T>);
     let mut left = rounds;
     loop {
-        let answer: ChatResponse = ask_in_turn(cx, &request, Expect::Anything, limits, &fallbacks).await?;
+        let answer: ChatResponse = ask_in_turn(cx, &request, expect, &settings, &fallbacks).await?;
         match parse(&answer) {
             Ok(value) => return Ok(value),
             Err(error) if left == 0 => return Err(StepError::Exhausted(Failure::from(error))),
@@ -74,7 +75,7 @@ pub(crate) fn sent_back(answer: ChatResponse, error: &ModelError) -> Vec<ChatMes
     };
     let cut_off = if answer.is_cut_off() { " It was cut off: give a shorter one." } else { "" };
     let advice = format!(
-        "This answer cannot be used: {wrong}.{cut_off} Answer again, with nothing but JSON after the schema that was given."
+        "{REPAIR}{wrong}.{cut_off} Answer again, with nothing but JSON after the schema that was given."
     );
     let said = answer.content.filter(|text| !text.trim().is_empty()).map(ChatMessage::assistant);
     said.into_iter().chain([ChatMessage::user(advice)]).collect()

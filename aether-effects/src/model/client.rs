@@ -9,8 +9,10 @@ use futures_util::future::BoxFuture;
 
 use super::chat::{ChatRequest, ChatResponse};
 use super::error::ModelError;
+use super::estimate::ASSUMED_OUTPUT;
 use super::holds::{HeldModel, Holds};
 use super::price::PriceTable;
+use super::usage::Usage;
 
 /// A provider of models. Implement it for a provider of your own, or for a script in tests.
 #[diagnostic::on_unimplemented(
@@ -20,11 +22,46 @@ use super::price::PriceTable;
 pub trait ModelClient: Send + Sync + Debug + 'static {
     /// Asks a model once. Retries are the engine's.
     fn chat(&self, request: ChatRequest) -> BoxFuture<'_, Result<ChatResponse, ModelError>>;
+
+    /// As [`ModelClient::chat`], and tells the text of the answer while it comes: the pieces in their order are
+    /// [`ChatResponse::content`]. A client that does not stream tells it as one piece when it is there.
+    fn chat_streamed<'a>(
+        &'a self,
+        request: ChatRequest,
+        on_text: OnText<'a>,
+    ) -> BoxFuture<'a, Result<ChatResponse, ModelError>> {
+        Box::pin(async move {
+            let answer = self.chat(request).await?;
+            answer.content.iter().for_each(|text| on_text(text));
+            Ok(answer)
+        })
+    }
+
+    /// The model that is asked where a call names none, if the client knows it: a budget of cost reckons with its price. With
+    /// a client that does not say it, it reckons with the highest of the table.
+    fn model(&self) -> Option<&str> {
+        None
+    }
 }
+
+/// Takes the pieces of an answer's text.
+pub type OnText<'a> = &'a (dyn Fn(&str) + Send + Sync);
 
 impl<C: ModelClient + ?Sized> ModelClient for Arc<C> {
     fn chat(&self, request: ChatRequest) -> BoxFuture<'_, Result<ChatResponse, ModelError>> {
         (**self).chat(request)
+    }
+
+    fn chat_streamed<'a>(
+        &'a self,
+        request: ChatRequest,
+        on_text: OnText<'a>,
+    ) -> BoxFuture<'a, Result<ChatResponse, ModelError>> {
+        (**self).chat_streamed(request, on_text)
+    }
+
+    fn model(&self) -> Option<&str> {
+        (**self).model()
     }
 }
 
@@ -45,13 +82,15 @@ pub struct Models {
     default: Arc<dyn ModelClient>,
     named: HashMap<String, Arc<dyn ModelClient>>,
     prices: Option<Arc<PriceTable>>,
+    assumed_output: u64,
     holds: Holds,
 }
 
 impl Models {
     /// Every call goes to `default`, unless another client is named for it.
     pub fn new(default: impl ModelClient) -> Self {
-        Self { default: Arc::new(default), named: HashMap::new(), prices: None, holds: Holds::default() }
+        let (named, holds) = (HashMap::new(), Holds::default());
+        Self { default: Arc::new(default), named, prices: None, assumed_output: ASSUMED_OUTPUT, holds }
     }
 
     /// Calls named `call` go to `client`.
@@ -69,6 +108,49 @@ impl Models {
         self
     }
 
+    /// How many tokens of an answer a budget reckons with where a question has no `max_tokens`. Default 4,096. An answer
+    /// that takes more is counted with what it took.
+    #[must_use]
+    pub fn assume_output(mut self, tokens: u64) -> Self {
+        self.assumed_output = tokens;
+        self
+    }
+
+    pub(crate) fn assumed_output(&self) -> u64 {
+        self.assumed_output
+    }
+
+    /// The most that `usage` costs for this question.
+    pub(crate) fn highest_cost(
+        &self,
+        request: &ChatRequest,
+        usage: &Usage,
+        currency: &str,
+    ) -> Result<u64, String> {
+        let Some(prices) = &self.prices else { return Err("the program provides no table of prices".into()) };
+        if prices.currency() != currency {
+            return Err(format!(
+                "the budget is in {currency}, and the table of prices in {}",
+                prices.currency()
+            ));
+        }
+        let model = request.model.as_deref().or_else(|| self.client(&request.call).model());
+        let price = match model {
+            Some(model) => prices.price(model).copied(),
+            None => prices.highest(),
+        };
+        let unknown = || match model {
+            Some(model) => format!("the table of prices does not have model `{model}`"),
+            None => "the table of prices is empty".into(),
+        };
+        price.map(|price| price.nanos(usage)).ok_or_else(unknown)
+    }
+
+    /// Whether the provider asked to wait with such questions.
+    pub(crate) fn is_held(&self, request: &ChatRequest) -> bool {
+        self.holds.left(&self.held_model(request)).is_some()
+    }
+
     /// The client for calls named `call`.
     pub fn client(&self, call: &str) -> &Arc<dyn ModelClient> {
         self.named.get(call).unwrap_or(&self.default)
@@ -79,13 +161,33 @@ impl Models {
     /// # Errors
     /// That of the client; [`ModelError::RateLimited`] when the provider asked some call to wait, and the time is not over.
     pub async fn ask(&self, request: ChatRequest) -> Result<ChatResponse, ModelError> {
+        self.ask_with(request, |client, request| client.chat(request)).await
+    }
+
+    /// As [`Models::ask`], and tells the text of the answer while it comes: see [`ModelClient::chat_streamed`].
+    ///
+    /// # Errors
+    /// As [`Models::ask`]; pieces of the text may have been told before.
+    pub async fn ask_streamed(
+        &self,
+        request: ChatRequest,
+        on_text: OnText<'_>,
+    ) -> Result<ChatResponse, ModelError> {
+        self.ask_with(request, |client, request| client.chat_streamed(request, on_text)).await
+    }
+
+    async fn ask_with<'a>(
+        &'a self,
+        request: ChatRequest,
+        ask: impl FnOnce(&'a dyn ModelClient, ChatRequest) -> BoxFuture<'a, Result<ChatResponse, ModelError>>,
+    ) -> Result<ChatResponse, ModelError> {
         let model = self.held_model(&request);
         if let Some((left, said)) = self.holds.left(&model) {
             let message = format!("it asked other calls to wait, and this one was not sent; it said: {said}");
             return Err(ModelError::RateLimited { retry_after: Some(left), message });
         }
         let asked = request.model.clone();
-        match self.client(&request.call).chat(request).await {
+        match ask(&**self.client(&request.call), request).await {
             Ok(mut answer) => {
                 if let (None, Some(prices)) = (&answer.cost, &self.prices) {
                     let cost = |model: &str| prices.cost(model, &answer.usage);

@@ -107,6 +107,20 @@ impl PriceTable {
         })
     }
 
+    /// The currency of all prices.
+    pub fn currency(&self) -> &str {
+        &self.currency
+    }
+
+    /// The highest price of each kind in the table.
+    pub(crate) fn highest(&self) -> Option<Price> {
+        self.models.values().copied().reduce(|one, other| Price {
+            input: one.input.max(other.input),
+            cached_input: one.cached_input.max(other.cached_input),
+            output: one.output.max(other.output),
+        })
+    }
+
     /// What an answer of `model` costs; `None` where the table does not have the model.
     pub fn cost(&self, model: &str, usage: &Usage) -> Option<Cost> {
         let nanos = self.price(model)?.nanos(usage);

@@ -262,6 +262,7 @@ async fn copy(to: &MemoryStore, from: &MemoryStore, run: &RunId, kept: &[StoredF
             code: None,
             unless_asked_to_end: false,
             renews: None,
+            streams: Vec::new(),
             ack,
         });
         let _acquired = reply.await.unwrap();

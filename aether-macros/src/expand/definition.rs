@@ -61,6 +61,7 @@ pub(crate) fn step_options_literal(plan: &StepPlan) -> TokenStream {
         ("changes", (!options.changes.is_empty()).then(|| string_list_literal(&options.changes))),
         ("confirm", options.confirm.map(|confirm| enum_value(&p, "Confirm", confirm))),
         ("heartbeat", options.heartbeat.map(|silence| optional_duration(Timeout::Millis(silence)))),
+        ("limit", options.limit.as_ref().map(|limit| quote!(::core::option::Option::Some(#limit)))),
         ("compensated", flag(options.compensate.is_some())),
     ];
     let fields = declared.into_iter().filter_map(|(name, value)| {

@@ -44,7 +44,7 @@ fn a_step() {
 fn a_guarded_step() {
     let options = r#"
         effect = "external", irreversible, scope = "store", approval = |cents: &u64| *cents > 10_000,
-        changes = ["http"], confirm = "ask", compensate = bank::Account::refund, heartbeat = "10s",
+        changes = ["http"], confirm = "ask", compensate = bank::Account::refund, heartbeat = "10s", limit = "bank",
         retry(max_retries = 1, jitter = 0.5), probe = Self::was_paid
     "#;
     let item = "async fn pay(cx: &mut StepCx, cents: u64) -> Result<Receipt> { send(cx, cents).await }";

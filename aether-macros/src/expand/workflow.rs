@@ -55,8 +55,10 @@ fn workflow_impl(plan: &WorkflowPlan) -> TokenStream {
     let tuple = argument_pattern(shape);
     let (head, called) = (engine_fn_signature(shape, "run", "Cx", "Input"), body_call(shape, params));
     let needs = needs_const(shape, &plan.needs);
+    let names = shape.args.iter().map(|arg| &arg.name);
     let body = quote! {
         const DEF: &'static #p::WorkflowDef = #def;
+        const ARGUMENTS: &'static [&'static ::core::primitive::str] = &[#(#names),*];
         #needs
         #associated
         #head {

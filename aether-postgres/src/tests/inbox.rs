@@ -92,6 +92,7 @@ async fn suspend(database: &Arc<Database>, run: &str, next: u64, seen: u64) {
         code: None,
         unless_asked_to_end: false,
         renews: None,
+        streams: Vec::new(),
         ack,
     };
     database.queue_append(Box::new(append.into()));

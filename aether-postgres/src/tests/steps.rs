@@ -73,6 +73,7 @@ fn note(name: &str, calls: &Arc<AtomicU32>, then: Told) -> (Append, AppendReply)
         code: None,
         unless_asked_to_end: false,
         renews: None,
+        streams: Vec::new(),
         ack,
     };
     (append, reply)

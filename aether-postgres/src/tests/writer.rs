@@ -61,6 +61,7 @@ pub(super) fn append(run: &RunId, epoch: Epoch, expected: Position, text: &str) 
         code: None,
         unless_asked_to_end: false,
         renews: None,
+        streams: Vec::new(),
         ack,
     };
     (append, reply)

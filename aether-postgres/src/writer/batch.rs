@@ -8,7 +8,9 @@ use std::time::Instant;
 use aether_core::id::{Epoch, Position, RunId};
 use aether_core::journal::{CHAIN_START, Frame, chain};
 use aether_core::store::ledger::{Acquire, LedgerEntry, LedgerUpdate};
-use aether_core::store::{Ack, Append, CodeChange, NewRun, Renewal, StatusChange, StoreError, WaitChange};
+use aether_core::store::{
+    Ack, Append, CodeChange, NewRun, Renewal, StatusChange, StoreError, StreamEnd, WaitChange,
+};
 use jiff::Timestamp;
 use tokio::sync::oneshot;
 
@@ -31,6 +33,7 @@ pub(crate) struct Write {
     pub(crate) code: Option<CodeChange>,
     pub(crate) unless_asked_to_end: bool,
     pub(crate) renews: Option<Renewal>,
+    pub(crate) streams: Vec<StreamEnd>,
     pub(crate) ack: Ack,
 }
 
@@ -51,6 +54,7 @@ impl From<Append> for Write {
             code,
             unless_asked_to_end,
             renews,
+            streams,
             ack,
         } = append;
         Self {
@@ -67,6 +71,7 @@ impl From<Append> for Write {
             code,
             unless_asked_to_end,
             renews,
+            streams,
             ack,
         }
     }

@@ -231,3 +231,20 @@ columns!(
         command: &'a str = "text",
     }
 );
+
+columns!(
+    /// Commands that have ended, and what becomes of what they sent to streams.
+    Ends {
+        no: i64 = "int8",
+        shard: i16 = "int2",
+        run: &'a str = "text",
+        frame: i64 = "int8",
+        epoch: i64 = "int8",
+        position: i64 = "int8",
+        command: &'a str = "text",
+        attempt: i64 = "int8",
+        at: i64 = "int8",
+        digest: Option<&'a str> = "text",
+        keeps: Option<String> = "text",
+    }
+);

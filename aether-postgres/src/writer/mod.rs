@@ -35,6 +35,7 @@ mod held_up;
 pub(crate) mod recover;
 pub(crate) mod sql;
 mod statements;
+mod streams;
 
 /// Where a run's journal ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -37,7 +37,7 @@ pub(crate) struct Parts {
 }
 
 /// `unnest($3::int2[], ..) AS name(shard, ..)`; numbers the parameters from `next`.
-fn arrays(name: &str, columns: &[(&str, &str)], next: &mut usize) -> String {
+pub(crate) fn arrays(name: &str, columns: &[(&str, &str)], next: &mut usize) -> String {
     let mut params = Vec::new();
     for (_, kind) in columns {
         params.push(format!("${next}::{kind}[]"));

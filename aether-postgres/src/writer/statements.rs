@@ -14,8 +14,10 @@ use crate::connection::{Param, Transaction};
 use crate::error::OpError;
 use crate::row::{self, get};
 use crate::shard::shard;
+use crate::streams::HOLD;
 use crate::writer::arrays::{Arrays, CreateArrays};
 use crate::writer::batch::{Batch, Creation, Group, first_head};
+use crate::writer::streams::{self, StreamEnds};
 use crate::writer::{Head, Writer, sql};
 
 /// What of a batch was written.
@@ -65,12 +67,17 @@ impl Writer {
         let arrays = Arrays::of(groups, &self.database.clock);
         let (create_sql, append_sql) = (sql::create(creates.labelled()), sql::append(arrays.parts()));
         let (create_params, append_params) = (creates.params(), arrays.params());
+        let ends = StreamEnds::of(batch.groups.values().zip(heads.iter().copied()));
+        let (held, end_params) = (ends.held(), ends.params());
         let mut statements: Vec<(&str, &[Param<'_>])> = Vec::new();
         if !batch.creations.is_empty() {
             statements.push((create_sql, &create_params));
         }
         if !batch.groups.is_empty() {
             statements.push((&append_sql, &append_params));
+        }
+        if !ends.is_empty() {
+            statements.extend([(HOLD, held.as_slice()), (streams::end(), end_params.as_slice())]);
         }
         let hurry = self.hurry(batch);
         // Before the transaction begins: preparing is a round trip of its own.
@@ -171,6 +178,11 @@ impl Writer {
         if !batch.groups.is_empty() {
             let rows = transaction.query(&sql::append(arrays.parts()), &arrays.params()).await?;
             groups = rows.iter().map(|row| get(row, 0)).collect::<Result<_, _>>()?;
+        }
+        let ends = StreamEnds::of(batch.groups.values().zip(heads.iter().copied()));
+        if !ends.is_empty() {
+            transaction.query(HOLD, &ends.held()).await?;
+            transaction.execute(streams::end(), &ends.params()).await?;
         }
         for ((no, group), after) in (0..).zip(batch.groups.values()).zip(&arrays.after) {
             let renewals = group.items.iter().filter_map(|item| item.append.renews.as_ref());

@@ -166,6 +166,7 @@ impl Writer {
             code: None,
             unless_asked_to_end: false,
             renews: None,
+            streams: Vec::new(),
             ack,
         });
         let run = run.clone();

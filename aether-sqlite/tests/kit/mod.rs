@@ -59,6 +59,7 @@ pub(crate) fn append(name: &str, epoch: u64, expected: u64, frame: Frame) -> App
         code: None,
         unless_asked_to_end: false,
         renews: None,
+        streams: Vec::new(),
         ack: Ack::silent(id(name), expected + 1, Arc::default()),
     }
 }

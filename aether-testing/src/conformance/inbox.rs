@@ -73,10 +73,13 @@ pub async fn an_inbox_is_read_after_a_number_and_counted(store: &Arc<dyn Store>)
     let mut hand = Hand::create(store, "a").await;
     let run = run_id("a");
     assert_eq!(store.unread(&run).await, Ok(Unread::default()));
-    for id in ["m1", "m2", "m3"] {
+    store.send(&run, message("m1", 5)).await.unwrap();
+    // A store that encodes what it keeps may need more bytes than the value has.
+    let one = store.unread(&run).await.unwrap();
+    assert!(one.messages == 1 && one.bytes >= Unread::of(&message("m1", 5)).bytes, "{one:?}");
+    for id in ["m2", "m3"] {
         store.send(&run, message(id, 5)).await.unwrap();
     }
-    let one = Unread::of(&message("m1", 5));
     let times = |times| Unread { messages: times, bytes: times * one.bytes };
     assert_eq!(store.unread(&run).await, Ok(times(3)));
     let all = store.inbox(&run, 0).await.unwrap();

@@ -54,7 +54,7 @@ pub async fn the_first_effect_is_kept(store: &Arc<dyn Store>) {
     Hand::create(store, "a").await;
     let first = effect("a", 1, "[]");
     store.put_effect(first.clone(), 1, Vec::new()).await.unwrap();
-    store.put_effect(effect("a", 1, "[1]"), 1, Vec::new()).await.unwrap();
+    store.put_effect(effect("a", 1, r#"[{"other":{}}]"#), 1, Vec::new()).await.unwrap();
     assert_eq!(store.effects(&run_id("a")).await, Ok(vec![first]));
     let unknown = store.put_effect(effect("nobody", 1, "[]"), 1, Vec::new()).await;
     assert_eq!(unknown, Err(StoreError::UnknownRun { run: run_id("nobody") }.into()));
@@ -68,11 +68,11 @@ pub async fn an_effect_of_a_stale_epoch_is_refused(store: &Arc<dyn Store>) {
     assert_eq!(store.claim(takeover("second", 61, "first", 0)).await.unwrap().len(), 1);
     let value = json("\"stale\"");
     let kept = LargeValue { at: BlobRef::of(&value), value };
-    let stale = store.put_effect(effect("a", 1, "[1]"), 1, vec![kept.clone()]).await;
+    let stale = store.put_effect(effect("a", 1, r#"[{"other":{}}]"#), 1, vec![kept.clone()]).await;
     assert_eq!(stale, Err(AppendError::StaleEpoch { run: run_id("a"), held: 1, found: 2 }));
     assert_eq!(store.effects(&run_id("a")).await, Ok(Vec::new()));
     assert_eq!(store.blob(&run_id("a"), &kept.at.sha256).await, Ok(None));
-    let mine = effect("a", 1, "[2]");
+    let mine = effect("a", 1, r#"[{"mine":{}}]"#);
     store.put_effect(mine.clone(), 2, Vec::new()).await.unwrap();
     assert_eq!(store.effects(&run_id("a")).await, Ok(vec![mine]));
 }

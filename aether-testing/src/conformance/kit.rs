@@ -200,6 +200,7 @@ impl Hand {
             code: None,
             unless_asked_to_end: false,
             renews: None,
+            streams: Vec::new(),
             ack: Ack::silent(self.run.clone(), expected, Arc::default()),
         };
         change(&mut append);

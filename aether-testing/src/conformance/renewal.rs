@@ -12,7 +12,7 @@ use super::kit::{
 };
 
 /// The append that begins a generation, with the journal of the one before from `began` on.
-fn renewal(began: Position) -> Renewal {
+pub(super) fn renewal(began: Position) -> Renewal {
     Renewal { workflow: "later".into(), version: 4, began }
 }
 

@@ -129,8 +129,9 @@ macro_rules! store_suite {
             faults: a_lost_answer_does_not_double_an_append, a_lost_grant_is_not_given_twice, a_lost_creation_is_found,
                 a_failed_append_can_be_made_again, a_torn_batch_goes_on_where_it_was_cut,
                 a_failed_read_can_be_made_again, a_failed_value_can_be_kept_again;
-            streams: chunks_are_numbered, a_chunk_is_written_once, another_epoch_is_refused, an_execution_starts_over,
-                an_end_folds, an_end_drops, a_purged_run_has_no_streams;
+            streams: chunks_are_numbered, chunks_are_written_together, a_chunk_is_written_once, another_epoch_is_refused,
+                an_execution_starts_over, an_end_folds, an_end_drops, ends_come_together,
+                a_refused_append_ends_nothing, a_purged_run_has_no_streams;
             kept: blobs_are_kept, effects_are_kept, the_first_effect_is_kept, an_effect_of_a_stale_epoch_is_refused, the_newest_snapshot_is_kept, snapshots_can_be_deleted;
         }
     };

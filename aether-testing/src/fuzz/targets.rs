@@ -35,8 +35,8 @@ const PATIENCE: Duration = Duration::from_secs(3600);
 pub fn decode_events(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     let at = Timestamp::UNIX_EPOCH;
-    let frame =
-        StoredFrame { position: 0, at, epoch: 1, text: text.into(), chain: chain(&CHAIN_START, 0, at, text) };
+    let chain = chain(&CHAIN_START, 0, at, text);
+    let frame = StoredFrame { position: 0, at, epoch: 1, text: text.into(), chain, decoded: None };
     let Ok(events) = frame.events() else { return };
     let known = |event: &Event| !matches!(event, Event::Unknown { .. });
     let known: Vec<_> = events.iter().filter(|event| known(event)).cloned().collect();

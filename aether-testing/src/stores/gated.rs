@@ -446,6 +446,10 @@ impl<G: Gate> Store for Gated<G> {
         self.call(StoreCall::Write, || self.inner.write_streams(writes))
     }
 
+    fn open_streams(&self, run: &RunId) -> BoxFuture<'_, Result<Vec<CommandId>, StoreError>> {
+        self.call(StoreCall::Read, || self.inner.open_streams(run))
+    }
+
     fn stream(
         &self,
         run: &RunId,

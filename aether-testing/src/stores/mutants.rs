@@ -80,6 +80,7 @@ impl Gate for Torn {
             code: None,
             unless_asked_to_end: false,
             renews: None,
+            streams: Vec::new(),
             ack: Ack::silent(append.run.clone(), middle, Arc::new(DurableWatermark::default())),
         };
         append.expected = middle;

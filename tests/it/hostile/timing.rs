@@ -131,6 +131,7 @@ async fn lose(store: &Arc<dyn Store>, run: &RunId, message: Message) {
         code: None,
         unless_asked_to_end: false,
         renews: None,
+        streams: Vec::new(),
         ack,
     });
     reply.await.unwrap().unwrap();

@@ -37,7 +37,7 @@ impl Way {
     pub(crate) fn chosen() -> Self {
         let asked = std::env::var("AETHER_STORE").unwrap_or_default();
         match asked.as_str() {
-            "" | "memory" | "sqlite" => Self::Plain,
+            "" | "memory" | "sqlite" | "encrypted" => Self::Plain,
             name => Self::ALL.into_iter().find(|way| way.name() == name).unwrap_or_else(|| {
                 panic!("AETHER_STORE={name}: memory, sqlite, {}", Self::ALL.map(Self::name).join(", "))
             }),

@@ -44,6 +44,7 @@ impl HistoryFrame {
             epoch: self.epoch,
             text: self.events.get().to_owned(),
             chain: std::array::from_fn(byte),
+            decoded: None,
         }
     }
 }

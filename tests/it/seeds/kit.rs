@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use aether::definition::Workflow;
 use aether::effect::Payload;
+use aether::encryption::{CodedStore, Encryption, Keys, SecretKey};
 use aether::engine::{EngineBuilder, RunEnd};
 use aether::error::RunError;
 use aether::id::{CodeId, Epoch, IdempotencyKey, Position, RunId, WorkerId};
@@ -37,6 +38,8 @@ pub(crate) struct Place {
 
 enum Medium {
     Memory,
+    /// In memory, behind a codec that encrypts.
+    Encrypted(Arc<dyn Store>),
     File(tempfile::TempDir),
     Postgres(Way, Database<'static>),
 }
@@ -53,6 +56,7 @@ pub(crate) fn stores() -> Vec<Make> {
         None => vec![Place::memory, Place::sqlite, Place::postgres],
         Some("memory") => vec![Place::memory],
         Some("sqlite") => vec![Place::sqlite],
+        Some("encrypted") => vec![Place::encrypted],
         Some(_) => vec![Place::postgres],
     }
 }
@@ -77,6 +81,11 @@ impl Place {
         Self { store: Arc::new(MemoryStore::new()), medium: Medium::Memory }
     }
 
+    pub(crate) fn encrypted() -> Self {
+        let inner: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        Self { store: encrypted(&inner), medium: Medium::Encrypted(inner) }
+    }
+
     pub(crate) fn sqlite() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let store = SqliteStore::open(folder.path().join("agent.db")).unwrap();
@@ -96,10 +105,18 @@ impl Place {
     pub(crate) fn again(&self) -> Arc<dyn Store> {
         match &self.medium {
             Medium::Memory => self.store.clone(),
+            Medium::Encrypted(inner) => encrypted(inner),
             Medium::File(folder) => Arc::new(SqliteStore::open(folder.path().join("agent.db")).unwrap()),
             Medium::Postgres(way, database) => Arc::new(block_on(way.open(&way.url(database)))),
         }
     }
+}
+
+/// A store in which everything is encrypted, in front of `inner`.
+fn encrypted(inner: &Arc<dyn Store>) -> Arc<dyn Store> {
+    let key = |number: u8| SecretKey::from([number; 32]);
+    let codec = Encryption::new(Keys::new("test", key(1), key(2)));
+    Arc::new(CodedStore::new(inner.clone(), Some(Arc::new(codec))))
 }
 
 /// Counts body calls by the name of the step, with the keys they were made under.
@@ -481,6 +498,7 @@ impl Hand {
             work: None,
             unless_asked_to_end: false,
             renews: None,
+            streams: Vec::new(),
             ack,
         });
         reply

@@ -211,7 +211,7 @@ async fn s025_every_outcome_that_counts_as_complete_folds_so() {
             let (place, command) = (place(), CommandId::new("0", "act"));
             let mut hand = Hand::create(&place.store, "once", &created("seed_once", "{\"n\":7}")).await;
             let (outcome, result, error) = (Outcome::Success, Some(json("1")), None);
-            let event = CommandCommitted { command, outcome, result, error, caught_up: false };
+            let event = CommandCommitted { command, outcome, result, error, caught_up: false, spent: None };
             let Frame { text: frame, count } = Frame::encode(&[event.into()]).unwrap();
             let frame = Frame { text: frame.replace("\"success\"", &format!("\"{text}\"")), count };
             hand.append_frame(frame, None, Vec::new()).await;

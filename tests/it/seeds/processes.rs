@@ -156,7 +156,8 @@ async fn acquire(folder: &Path) -> bool {
         site: None,
         constraints: Default::default(),
     };
-    let started = ToolInvocationStarted { command, invocation, tool: "pay".into(), attempt: 0, key };
+    let started =
+        ToolInvocationStarted { command, invocation, tool: "pay".into(), attempt: 0, key, reserved: None };
     let journal =
         Journal { run: own.clone(), events: vec![created("elsewhere", "null"), node.into(), started.into()] };
     let mut acquire = journal.acquire(&journal.events[2]).unwrap();

@@ -66,6 +66,7 @@ pub(crate) async fn park(
         code: Some(CodeChange::Parked),
         unless_asked_to_end: false,
         renews: None,
+        streams: Vec::new(),
         ack,
     });
     reply.await.map_err(|_dropped| StoreError::Unavailable {

@@ -60,7 +60,7 @@ impl RunCompletion {
             }
             DriveEnd::Panicked(message) => {
                 let what = format_args!("workflow `{}` panicked: {message}", run.def.name);
-                (failed(&Failure::permanent(what)), Vec::new())
+                (redacted(run, failed(&Failure::permanent(what))), Vec::new())
             }
             DriveEnd::Cancelled { request: EndRequest { reason, actor }, message } => {
                 let uncompensated = Vec::new();
@@ -68,7 +68,7 @@ impl RunCompletion {
             }
             DriveEnd::Expired(at) => (expired(at), Vec::new()),
             DriveEnd::Terminated { request, message } => (terminated(request), vec![message]),
-            DriveEnd::FailedPermanently(failure) => (failed(&failure), Vec::new()),
+            DriveEnd::FailedPermanently(failure) => (redacted(run, failed(&failure)), Vec::new()),
             DriveEnd::Renewed(next) => {
                 return Err(run.leftover().map_or(DriveEnd::Renewed(next), DriveEnd::Fault));
             }
@@ -128,6 +128,11 @@ impl RunCompletion {
             notify: parent,
         });
         extras.consumed = self.consumed;
+        // What no outcome came of, of branches that lost a race. A run that ends otherwise was cut off in the middle, and
+        // shows how far it had come.
+        if matches!(event, Event::RunCompleted(_)) {
+            extras.streams = run.drop_streams(|_| true).await;
+        }
         let end = RunEnd::of(&event);
         events.push(event);
         durable_or_fault(run, events, extras).await?;
@@ -195,7 +200,7 @@ pub(crate) async fn abandon(run: &Run) -> Result<(Vec<Event>, AppendExtras), Dri
 /// The terminal event of a workflow that returned.
 pub(crate) fn terminal(run: &Run, completion: Completion) -> Event {
     let uncompensated = Vec::new();
-    match completion {
+    let end = match completion {
         Ok(Ok(result)) => match run.too_large(&result) {
             None => RunCompleted { result, uncompensated }.into(),
             Some(reason) => failed(&Failure::permanent(format_args!("result of run `{}`: {reason}", run.id))),
@@ -205,6 +210,19 @@ pub(crate) fn terminal(run: &Run, completion: Completion) -> Event {
             Some(reason) => failed(&Failure::permanent(format_args!("error of run `{}`: {reason}", run.id))),
         },
         Err(error) => failed(&Failure::permanent(format_args!("result of run `{}`: {error}", run.id))),
+    };
+    redacted(run, end)
+}
+
+/// The end of a run as it may be recorded.
+fn redacted(run: &Run, end: Event) -> Event {
+    let redaction = &run.shared.redaction;
+    match end {
+        Event::RunCompleted(e) => RunCompleted { result: redaction.value(e.result), ..e }.into(),
+        Event::RunFailed(e) => {
+            RunFailed { error: redaction.value(e.error), message: redaction.text(e.message), ..e }.into()
+        }
+        other => other,
     }
 }
 

@@ -19,6 +19,7 @@ use crate::engine::advance::drive::{DriveEnd, drive};
 use crate::engine::advance::forking::Beginning;
 use crate::engine::advance::load::{Launch, Unwinding, load};
 use crate::engine::advance::renewal::renew;
+use crate::engine::advance::unread::end_unread;
 use crate::engine::code::run_code;
 use crate::engine::inner::{Active, Inner, notify_run};
 use crate::journal::event::RunRequeued;
@@ -73,7 +74,8 @@ pub(crate) fn launch_claimed(
 
 /// Resumes a run from its journal.
 async fn recover(inner: &Arc<Inner>, lease: Lease) {
-    let (id, epoch) = (lease.run.id.clone(), lease.run.epoch);
+    let record = lease.run.clone();
+    let (id, epoch) = (record.id.clone(), record.epoch);
     let only_to_end = ends_only(inner, &lease.run);
     if !inner.takes_runs() && !mutated("launched-while-stopping") {
         return release_run(inner, &id, epoch, Fault::ShutDown { run: id.clone() }).await;
@@ -93,7 +95,10 @@ async fn recover(inner: &Arc<Inner>, lease: Lease) {
                 release_run(inner, &id, epoch, Fault::ShutDown { run: id.clone() }).await;
             }
         }
-        Err(fault) => release_run(inner, &id, epoch, fault).await,
+        Err(fault) => match end_unread(inner, &record, &fault).await {
+            true => {}
+            false => release_run(inner, &id, epoch, fault).await,
+        },
     }
 }
 
@@ -198,6 +203,7 @@ pub(crate) fn launch_run(inner: &Arc<Inner>, launch: Launch) -> Option<Arc<Run>>
             remove_active(&inner, &run);
             if let Some(end) = end {
                 cell.set(Some(end));
+                inner.shared.streams.tell_readers(&run.id);
             }
         };
         advanced.instrument(span)
@@ -310,6 +316,7 @@ pub(crate) async fn release_run(inner: &Arc<Inner>, run: &RunId, epoch: Epoch, f
     let now = inner.shared.environment.now();
     let wake_at = match &fault {
         Fault::ShutDown { .. } | Fault::Append(AppendError::AskedToEnd { .. }) => now,
+        Fault::Store(StoreError::Codec { .. }) => later(now, AFTER_STOP),
         Fault::Append(_) | Fault::Store(_) => later(now, AFTER_FAULT),
         _ => later(now, AFTER_STOP),
     };

@@ -14,6 +14,7 @@ use crate::journal::frame::{StoredFrame, read_verified};
 use crate::journal::generation::Generation;
 use crate::journal::history::History;
 use crate::journal::obligations::Obligations;
+use crate::journal::spending::Spending;
 use crate::policy::replay::Mode;
 use crate::run::claim::Origin;
 use crate::run::end::RunEnd;
@@ -66,6 +67,8 @@ pub(crate) async fn load(inner: &Arc<Inner>, lease: Lease) -> Result<Launch, Fau
     let frames = store.load(&record.id, 0).await?;
     let inbox = store.inbox(&record.id, 0).await?;
     let effects = store.effects(&record.id).await?;
+    // Nothing was sent before the first claim.
+    let streams = if record.epoch > 1 { store.open_streams(&record.id).await? } else { Vec::new() };
     let recovered = read(&**store, &record.id, &frames).await?;
     let linked = inner.linked(&recovered.code);
     let lacks = linked.is_none().then(|| lacking(inner, &record.id, &recovered.code));
@@ -86,9 +89,11 @@ pub(crate) async fn load(inner: &Arc<Inner>, lease: Lease) -> Result<Launch, Fau
             generation: recovered.generation,
             history: recovered.history,
             obligations: recovered.obligations,
+            spending: recovered.spending,
             open_waits: recovered.open_waits,
             inbox,
             effects,
+            streams,
             queued: record.terms.queue.is_some(),
             adopts: (is_other && lacks.is_none()).then_some(code),
         },
@@ -131,6 +136,7 @@ pub(crate) struct Read {
     pub(crate) generation: Generation,
     pub(crate) history: History,
     pub(crate) obligations: Obligations,
+    pub(crate) spending: Spending,
     pub(crate) open_waits: OpenWaits,
     pub(crate) unwinding: Option<Unwinding>,
     pub(crate) beginning: Option<Beginning>,
@@ -157,6 +163,7 @@ pub(crate) async fn read(store: &dyn Store, run: &RunId, frames: &[StoredFrame])
     let recorded = recorded_code(&events);
     let end = events.pop_if(|event| event.is_terminal());
     let obligations = Obligations::fold(&events);
+    let spending = Spending::fold(&events);
     let begun = events.iter().position(|event| matches!(event, Event::RunUnwinding(_)));
     let mut after = begun.map(|at| events.split_off(at)).unwrap_or_default().into_iter();
     let unwinding = match after.next() {
@@ -188,6 +195,7 @@ pub(crate) async fn read(store: &dyn Store, run: &RunId, frames: &[StoredFrame])
         generation,
         history: History::fold(events),
         obligations,
+        spending,
         open_waits,
         unwinding,
         beginning,

@@ -8,4 +8,5 @@ pub(crate) mod forking;
 pub(crate) mod launch;
 pub(crate) mod load;
 pub(crate) mod renewal;
+pub(crate) mod unread;
 pub(crate) mod unwinding;

@@ -35,7 +35,9 @@ pub(crate) async fn renew(
     // A child that is being started right now would not be carried along.
     run.children_are_started().await;
     // Their events would go with the old journal; what they say stays in the ledger.
-    let (_events, extras) = abandon(run).await?;
+    let (_events, mut extras) = abandon(run).await?;
+    // Commands of the next generation may have the same names.
+    extras.streams = run.drop_streams(|_| true).await;
     let carried = unless_failed(run, carried(run, children)).await??;
     let Stored { record, previous, first } = stored(run).await?;
     let mut events = vec![
@@ -44,7 +46,7 @@ pub(crate) async fn renew(
             module: next.def.module.into(),
             version: next.def.version,
             fingerprint: run_code(next.def).fingerprint,
-            input: next.input,
+            input: run.shared.redaction.value(next.input),
             // That of the start, by which a start under the same id is told from another one.
             digest: record.digest,
             seed: run.seed.to_string(),
@@ -61,6 +63,7 @@ pub(crate) async fn renew(
             started_at: record.created_at,
             carried,
             first_input: first.input,
+            spent: run.carried_spend(),
         }
         .into(),
     ];

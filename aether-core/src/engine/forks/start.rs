@@ -21,6 +21,7 @@ use crate::journal::generation::Generation;
 use crate::journal::history::History;
 use crate::journal::large_values::{LargeValue, large};
 use crate::journal::obligations::Obligations;
+use crate::journal::spending::Spending;
 use crate::policy::replay::Mode;
 use crate::run::claim::{Origin as Claim, Run};
 use crate::run::end::RunEnd;
@@ -165,9 +166,11 @@ impl ForkPlan {
             next: copied.events.len() as u64,
             history: History::fold(events),
             obligations: Obligations::fold(&copied.events),
+            spending: Spending::fold(&copied.events),
             open_waits: OpenWaits::default(),
             inbox: Vec::new(),
             effects: Vec::new(),
+            streams: Vec::new(),
             adopts: None,
             queued: false,
             generation: Generation::default(),
@@ -198,6 +201,7 @@ impl ForkPlan {
             return Err(ForkError::OverLimit { run, reason });
         }
         let large_values = large(&events, shared.limits.inline);
+        shared.store.announce(id, &created.labels);
         for LargeValue { value, at } in &large_values {
             shared.store.put_blob(id, &at.sha256, value.as_str().into()).await?;
         }

@@ -286,6 +286,7 @@ impl<'e, W: Workflow> NewSchedule<'e, W> {
             return Err(ScheduleError::NoInput { name, workflow, input });
         };
         let input = input.map_err(|error| ScheduleError::Input { name: name.clone(), error })?;
+        let input = engine.inner.shared.redaction.value(input);
         if matches!(catch_up, CatchUp::All(_)) && !matches!(overlap, Overlap::Wait | Overlap::Allow) {
             return Err(ScheduleError::SkippedCatchUp { name });
         }

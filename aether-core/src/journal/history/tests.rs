@@ -51,6 +51,7 @@ fn committed(id: &str, result: Option<&str>, error: Option<&str>) -> Event {
         result: result.map(json),
         error: error.map(json),
         caught_up: false,
+        spent: None,
     }
     .into()
 }
@@ -62,6 +63,7 @@ fn intent(id: &str, attempt: u32) -> Event {
         command: command(id),
         tool: "send".into(),
         attempt,
+        reserved: None,
     }
     .into()
 }
@@ -105,6 +107,7 @@ fn retried(id: &str, attempt: u32) -> Event {
         due: second(5),
         spent_ms: None,
         unclassified: false,
+        spent: None,
     }
     .into()
 }
@@ -205,7 +208,8 @@ fn a_step_that_is_complete_has_every_mark() {
 #[test]
 fn a_prompt_is_the_input_where_the_start_does_not_hold_it() {
     let emitted = |input: &str| {
-        CommandEmitted { command: command("0:ask"), attempt: 0, input: Some(json(input)) }.into()
+        CommandEmitted { command: command("0:ask"), attempt: 0, input: Some(json(input)), reserved: None }
+            .into()
     };
     assert_eq!(record([emitted("\"a\""), emitted("\"b\"")], "0").input, Some(json("\"a\"")));
 }
@@ -284,8 +288,14 @@ fn what_a_command_waits_for_is_known() {
     let wait = WaitStarted { command: command("0:signal"), name: "go".into(), until, site: None };
     assert_eq!(record([wait.into()], "0").due, until);
     let child = RunId::new("ticket-42.1").unwrap();
-    let begun =
-        ChildStarted { command: command("0:child"), child: child.clone(), unawaited: false, detached: false };
+    let begun = ChildStarted {
+        command: command("0:child"),
+        child: child.clone(),
+        unawaited: false,
+        detached: false,
+        granted: None,
+        reserved: None,
+    };
     assert_eq!(record([begun.into()], "0").child, Some(child));
 }
 

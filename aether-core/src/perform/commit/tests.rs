@@ -165,8 +165,12 @@ fn what_is_large_before_the_body_ran_is_kept_too() {
 fn a_verification_writes_no_value() {
     let mut stage = large_stage(options(EffectClass::Read), []);
     stage.mode = Mode::Verify;
-    let emitted =
-        crate::journal::event::CommandEmitted { command: command(), attempt: 0, input: Some(json(LARGE)) };
+    let emitted = crate::journal::event::CommandEmitted {
+        command: command(),
+        attempt: 0,
+        input: Some(json(LARGE)),
+        reserved: None,
+    };
     let events = [emitted.into()];
     assert_eq!(now(stage.take_up().store_large(&events)), []);
     let [kept] = &large(&events, 10)[..] else { panic!("it is large") };

@@ -19,7 +19,7 @@ use crate::journal::frame::Frame;
 use crate::journal::history::History;
 use crate::journal::obligations::Obligations;
 use crate::perform::attempts::execute_step;
-use crate::perform::call::{CallSpec, any_answer};
+use crate::perform::call::{CallSpec, CountsIn, any_answer};
 use crate::policy::replay::{DefaultPolicy, Mode};
 use crate::policy::verifiers::{Inspection, Verifier, Verifiers};
 use crate::run::claim::{Origin, Run};
@@ -292,6 +292,8 @@ impl Stage {
             args: Ok(json(self.args)),
             body: Arc::clone(&self.body) as Arc<dyn Body>,
             readable: any_answer,
+            counts_in: CountsIn::Budgets(None),
+            limit: None,
         };
         let mut performance = pin!(execute_step(Arc::clone(&run), command(), None, call));
         let mut answered = performance.as_mut().now_or_never();
@@ -334,11 +336,13 @@ impl Stage {
             mode: self.mode,
             seed: String::new(),
             next: events.len() as u64,
+            spending: crate::journal::spending::Spending::default(),
             obligations: Obligations::fold(&events),
             open_waits: OpenWaits::default(),
             history: proven(History::fold(events)),
             inbox: now(self.store.inbox(&run_id(), 0)).unwrap(),
             effects: now(self.store.effects(&run_id())).unwrap(),
+            streams: now(self.store.open_streams(&run_id())).unwrap(),
         };
         Run::new(Arc::new(self.shared()), origin)
     }
@@ -359,7 +363,8 @@ impl Stage {
         let store = Arc::clone(&self.store) as Arc<dyn Store>;
         let environment = Arc::clone(&self.clock) as Arc<dyn Environment>;
         EngineShared {
-            streams: crate::stream::hub::StreamHub::new(store, environment),
+            booking: crate::sched::SharedLock::default(),
+            streams: crate::stream::hub::StreamHub::new(store, environment, Default::default()),
             store: Arc::clone(&self.store) as Arc<dyn Store>,
             environment: Arc::clone(&self.clock) as Arc<dyn Environment>,
             worker: "worker".to_owned().into(),
@@ -375,6 +380,7 @@ impl Stage {
             cancel_grace: Duration::ZERO,
             steps: Default::default(),
             observers: broadcast::channel(1).0,
+            redaction: Default::default(),
         }
     }
 

@@ -2,10 +2,12 @@
 //!
 //! Promise: a write takes effect whole.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use crate::store::streams::{StreamChange, StreamItem, StreamKind, StreamWrite, joined};
-use crate::vocabulary::id::CommandId;
+use jiff::Timestamp;
+
+use crate::store::streams::{StreamEnd, StreamItem, StreamKind, StreamWrite, joined};
+use crate::vocabulary::id::{CommandId, Epoch};
 use crate::vocabulary::payload::Payload;
 
 /// The streams of one run, by name.
@@ -20,34 +22,54 @@ struct Row {
     item: StreamItem,
 }
 
+/// Who writes an item, and when.
+struct Author<'a> {
+    command: &'a CommandId,
+    attempt: u32,
+    epoch: Epoch,
+    at: Timestamp,
+}
+
 impl Streams {
     /// Makes one write that is not refused; returns the items that it made.
     pub(super) fn write(&mut self, write: &StreamWrite) -> Vec<StreamItem> {
-        match &write.change {
-            StreamChange::Chunk { stream, part, items } => {
-                let rows = self.streams.entry(stream.clone()).or_default();
-                let mut written = Vec::new();
-                if *part == 0 {
-                    written.extend(restart(rows, stream, write));
-                } else if newest_part(rows, &write.command).is_some_and(|newest| newest >= *part) {
-                    return written;
-                }
-                written.push(push(rows, stream, write, StreamKind::Chunk, None, *part, items.clone()));
-                written
-            }
-            StreamChange::End { keeps, digest } => {
-                let mut written = Vec::new();
-                for (stream, rows) in &mut self.streams {
-                    let kept = keeps.as_ref().is_none_or(|keeps| keeps.contains(stream));
-                    if !(kept && fold(rows, &write.command)) {
-                        written.extend(restart(rows, stream, write));
-                    } else if let Ok(digest) = Payload::encode(digest.as_str()) {
-                        written.push(push(rows, stream, write, StreamKind::Committed, None, 0, digest));
-                    }
-                }
-                written
+        let author =
+            Author { command: &write.command, attempt: write.attempt, epoch: write.epoch, at: write.at };
+        let rows = self.streams.entry(write.stream.clone()).or_default();
+        let mut written = Vec::new();
+        if write.part == 0 {
+            let open =
+                rows.iter().filter(|row| is_open(row, author.command)).map(|row| row.item.seq).collect();
+            written.extend(restart(rows, &write.stream, &author, &open));
+        } else if newest_part(rows, author.command).is_none_or(|newest| newest + 1 != write.part) {
+            return written;
+        }
+        let (kind, items) = (StreamKind::Chunk, write.items.clone());
+        written.push(push(rows, &write.stream, &author, kind, None, write.part, items));
+        written
+    }
+
+    /// A command has ended, by an append of `epoch`.
+    pub(super) fn end(&mut self, end: &StreamEnd, epoch: Epoch, at: Timestamp) {
+        let author = Author { command: &end.command, attempt: end.attempt, epoch, at };
+        for (stream, rows) in &mut self.streams {
+            let ended = |row: &&Row| {
+                is_open(row, &end.command) && (row.item.epoch < epoch || row.item.attempt <= end.attempt)
+            };
+            let open: BTreeSet<_> = rows.iter().filter(ended).map(|row| row.item.seq).collect();
+            let digest = end.kept(stream).and_then(|digest| Payload::encode(digest.as_str()).ok());
+            match digest.filter(|_| fold(rows, &open)) {
+                Some(digest) => drop(push(rows, stream, &author, StreamKind::Committed, None, 0, digest)),
+                None => drop(restart(rows, stream, &author, &open)),
             }
         }
+    }
+
+    /// The commands that have open chunks.
+    pub(super) fn open(&self) -> Vec<CommandId> {
+        let open = |row: &&Row| row.item.kind == StreamKind::Chunk;
+        let rows = self.streams.values().flatten().filter(open);
+        rows.map(|row| row.item.command.clone()).collect::<BTreeSet<_>>().into_iter().collect()
     }
 
     /// At most `limit` items with numbers above `after`.
@@ -66,27 +88,32 @@ fn newest_part(rows: &[Row], command: &CommandId) -> Option<u32> {
     chunks.find(|row| row.item.command == *command).map(|row| row.part)
 }
 
-/// Puts an item of kind `Restarted` in the place of the open ones, if there are any.
-fn restart(rows: &mut Vec<Row>, stream: &str, write: &StreamWrite) -> Option<StreamItem> {
-    let since = rows.iter().filter(|row| is_open(row, &write.command)).map(|row| row.item.since).min()?;
+/// Puts an item of kind `Restarted` in the place of those with the numbers `open`, if there are any.
+fn restart(
+    rows: &mut Vec<Row>,
+    stream: &str,
+    author: &Author<'_>,
+    open: &BTreeSet<u64>,
+) -> Option<StreamItem> {
+    let since = rows.iter().filter(|row| open.contains(&row.item.seq)).map(|row| row.item.since).min()?;
     // Numbered before the others go: one of them may have the highest number.
-    let restarted = push(rows, stream, write, StreamKind::Restarted, Some(since), 0, Payload::null());
-    rows.retain(|row| row.item.seq == restarted.seq || !is_open(row, &write.command));
+    let restarted = push(rows, stream, author, StreamKind::Restarted, Some(since), 0, Payload::null());
+    rows.retain(|row| !open.contains(&row.item.seq));
     Some(restarted)
 }
 
-/// Puts one item in the place of the command's chunks; says whether there were any.
-fn fold(rows: &mut Vec<Row>, command: &CommandId) -> bool {
-    let open = || rows.iter().filter(|row| is_open(row, command));
-    let chunks: Vec<_> = open().filter(|row| row.item.kind == StreamKind::Chunk).collect();
-    let (Some(last), Some(since)) = (chunks.last(), open().map(|row| row.item.since).min()) else {
+/// Puts one item in the place of those with the numbers `open`; says whether there were chunks among them.
+fn fold(rows: &mut Vec<Row>, open: &BTreeSet<u64>) -> bool {
+    let given_up = || rows.iter().filter(|row| open.contains(&row.item.seq));
+    let chunks: Vec<_> = given_up().filter(|row| row.item.kind == StreamKind::Chunk).collect();
+    let (Some(last), Some(since)) = (chunks.last(), given_up().map(|row| row.item.since).min()) else {
         return false;
     };
     let Ok(data) = Payload::from_text(joined(chunks.iter().map(|row| row.item.data.as_str()))) else {
         return false;
     };
     let item = StreamItem { kind: StreamKind::Folded, since, data, ..last.item.clone() };
-    rows.retain(|row| !is_open(row, command));
+    rows.retain(|row| !open.contains(&row.item.seq));
     rows.push(Row { part: 0, item });
     rows.sort_by_key(|row| row.item.seq);
     true
@@ -99,7 +126,7 @@ fn next_of(rows: &[Row]) -> u64 {
 fn push(
     rows: &mut Vec<Row>,
     stream: &str,
-    write: &StreamWrite,
+    author: &Author<'_>,
     kind: StreamKind,
     since: Option<u64>,
     part: u32,
@@ -111,10 +138,10 @@ fn push(
         seq,
         since: since.unwrap_or(seq),
         kind,
-        command: write.command.clone(),
-        attempt: write.attempt,
-        epoch: write.epoch,
-        at: write.at,
+        command: author.command.clone(),
+        attempt: author.attempt,
+        epoch: author.epoch,
+        at: author.at,
         data,
     };
     rows.push(Row { part, item: item.clone() });

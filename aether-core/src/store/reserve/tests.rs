@@ -108,6 +108,7 @@ impl Place {
             code: None,
             unless_asked_to_end: false,
             renews: None,
+            streams: Vec::new(),
             ack,
         };
         change(&mut append);
@@ -255,6 +256,7 @@ async fn a_generation_that_is_over_holds_no_key_without_a_row() {
         started_at: Timestamp::UNIX_EPOCH,
         carried: None,
         first_input: None,
+        spent: None,
     };
     place
         .append(|append| {

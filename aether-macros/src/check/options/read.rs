@@ -26,6 +26,7 @@ const STEP: &[&str] = &[
     "changes",
     "confirm",
     "heartbeat",
+    "limit",
     "needs",
     "name",
     "allow",
@@ -76,6 +77,7 @@ pub(crate) fn step(
             changes: written.changes.map(|(_, kinds)| kinds).unwrap_or_default(),
             confirm: written.confirm.and_then(|(_, confirm)| confirm),
             heartbeat: written.heartbeat.and_then(|(_, silence)| silence),
+            limit: written.limit.and_then(|(_, limit)| limit),
             needs: written.needs.map(|(_, types)| types).unwrap_or_default(),
         }
     });
@@ -160,6 +162,7 @@ fn one(name: Ident, value: Value, common: &mut Common, written: &mut Written, di
             written.confirm = Some(with(name, |name| values::word(name, &value, Confirm::ALL, d)));
         }
         "heartbeat" => written.heartbeat = Some(with(name, |name| values::heartbeat(name, &value, d))),
+        "limit" => written.limit = Some(with(name, |name| values::limit(name, &value, d))),
         "needs" => written.needs = Some(with(name, |name| values::needs(name, value, d))),
         "scope" => written.scope = Some(with(name, |name| values::word(name, &value, KeyScope::ALL, d))),
         "approval" => written.approval = Some(with(name, |name| values::approval(name, value, d))),

@@ -185,6 +185,15 @@ pub(crate) fn heartbeat(name: &Ident, value: &Value, diagnostics: &mut Diagnosti
     Some(silence)
 }
 
+pub(crate) fn limit(name: &Ident, value: &Value, diagnostics: &mut Diagnostics) -> Option<String> {
+    let text = text(value).filter(|text| is_journal_name(text));
+    if text.is_none() {
+        let form = "the name of a limit, 1 to 128 letters, digits, `_`, `-` or `.`, for example `limit = \"openai\"`";
+        bad(at(name, value), "limit", form, diagnostics);
+    }
+    text
+}
+
 pub(crate) fn retry(name: &Ident, value: Value, diagnostics: &mut Diagnostics) -> Retry {
     const KNOWN: &[&str] = &["max_retries", "patience", "delay", "factor", "max_delay", "jitter"];
     let mut retry = Retry {

@@ -44,6 +44,7 @@ pub(crate) struct Written {
     pub(crate) changes: Option<(Ident, Vec<String>)>,
     pub(crate) confirm: Option<(Ident, Option<Confirm>)>,
     pub(crate) heartbeat: Option<(Ident, Option<u64>)>,
+    pub(crate) limit: Option<(Ident, Option<String>)>,
     pub(crate) needs: Option<(Ident, Vec<Type>)>,
     pub(crate) version: Option<u32>,
     pub(crate) of: Option<(Ident, Option<Of>)>,

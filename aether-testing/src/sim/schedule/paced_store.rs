@@ -359,6 +359,10 @@ impl Store for PacedStore {
         self.write("streams", move |inner| Box::pin(async move { inner.write_streams(writes).await }))
     }
 
+    fn open_streams(&self, run: &RunId) -> BoxFuture<'_, Result<Vec<CommandId>, StoreError>> {
+        self.read("open_streams", self.inner.open_streams(run))
+    }
+
     fn stream(
         &self,
         run: &RunId,

@@ -8,8 +8,8 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::recording::walk::{Leaf, Place, Rewrite, quoted, rewrite};
 use crate::vocabulary::callback_token::CallbackToken;
+use crate::vocabulary::walk::{Leaf, Place, Rewrite, quoted, rewrite};
 
 /// Replacement for a secret where different secrets need not be distinguished.
 pub const MASK: &str = "***";
@@ -41,6 +41,10 @@ const TOKEN: &str = "cb1.";
 const TELLING: usize = 6;
 
 type Rule = Arc<dyn Fn(&str, &str) -> bool + Send + Sync>;
+type Finder = Arc<dyn Fn(&str) -> Vec<Range<usize>> + Send + Sync>;
+
+/// A known secret shorter than this is not looked for: its text occurs by chance.
+const SHORTEST: usize = 4;
 
 /// Finds secrets in recorded values.
 ///
@@ -55,8 +59,11 @@ type Rule = Arc<dyn Fn(&str, &str) -> bool + Send + Sync>;
 /// ```
 #[derive(Clone)]
 pub struct Masking {
+    usual: bool,
     names: BTreeSet<String>,
     rules: Vec<Rule>,
+    finders: Vec<Finder>,
+    known: BTreeSet<String>,
     off: bool,
 }
 
@@ -71,6 +78,8 @@ impl fmt::Debug for Masking {
         f.debug_struct("Masking")
             .field("names", &self.names)
             .field("rules", &self.rules.len())
+            .field("finders", &self.finders.len())
+            .field("known", &self.known.len())
             .field("off", &self.off)
             .finish()
     }
@@ -79,7 +88,29 @@ impl fmt::Debug for Masking {
 impl Masking {
     /// Finds values with the usual names of secrets, and bearer and callback tokens.
     pub fn standard() -> Self {
-        Self { names: BTreeSet::new(), rules: Vec::new(), off: false }
+        Self { usual: true, ..Self::only() }
+    }
+
+    /// Finds what it is told to find, and nothing by itself.
+    ///
+    /// ```
+    /// use aether_core::recording::Masking;
+    /// let masking = Masking::only().text("hunter2").path("card.number").find(|text| {
+    ///     text.match_indices("sk-").map(|(at, _)| at..text.len()).collect()
+    /// });
+    /// assert_eq!(masking.redact(r#"{"token":"t","said":"hunter2!","card":{"number":"4111"}}"#),
+    ///     r#"{"token":"t","said":"***!","card":{"number":"***"}}"#);
+    /// assert_eq!(masking.redact(r#"["key sk-123"]"#), r#"["key ***"]"#);
+    /// ```
+    pub fn only() -> Self {
+        Self {
+            usual: false,
+            names: BTreeSet::new(),
+            rules: Vec::new(),
+            finders: Vec::new(),
+            known: BTreeSet::new(),
+            off: false,
+        }
     }
 
     /// Finds nothing: recordings contain every secret.
@@ -100,6 +131,37 @@ impl Masking {
     #[must_use]
     pub fn rule(mut self, is_secret: impl Fn(&str, &str) -> bool + Send + Sync + 'static) -> Self {
         self.rules.push(Arc::new(is_secret));
+        self.off = false;
+        self
+    }
+
+    /// Also finds this very text, wherever it stands: a password, a key that the program has. Texts of less than four bytes
+    /// are not looked for.
+    #[must_use]
+    pub fn text(mut self, secret: impl Into<String>) -> Self {
+        let secret = secret.into();
+        if secret.len() >= SHORTEST {
+            self.known.insert(secret);
+        }
+        self.off = false;
+        self
+    }
+
+    /// Also finds every string at this path: names of members joined by dots, items of an array as `[]`. A path also stands
+    /// for those that end with it.
+    #[must_use]
+    pub fn path(self, path: impl Into<String>) -> Self {
+        let path = path.into();
+        self.rule(move |at, _| {
+            at.strip_suffix(&*path).is_some_and(|before| before.is_empty() || before.ends_with('.'))
+        })
+    }
+
+    /// Also finds parts of strings: `find` gets a string and returns where secrets stand in it, as a regular expression's
+    /// matches.
+    #[must_use]
+    pub fn find(mut self, find: impl Fn(&str) -> Vec<Range<usize>> + Send + Sync + 'static) -> Self {
+        self.finders.push(Arc::new(find));
         self.off = false;
         self
     }
@@ -144,13 +206,14 @@ impl Masking {
     }
 
     /// Whether nothing is masked.
-    pub(super) fn is_off(&self) -> bool {
+    pub(crate) fn is_off(&self) -> bool {
         self.off
     }
 
     fn names_a_secret(&self, name: &str) -> bool {
         let name = plain(name);
-        NAMES.contains(&&*name) || ENDS.iter().any(|end| name.ends_with(end)) || self.names.contains(&name)
+        let is_usual = NAMES.contains(&&*name) || ENDS.iter().any(|end| name.ends_with(end));
+        self.usual && is_usual || self.names.contains(&name)
     }
 
     fn is_below_a_secret(&self, place: &Place<'_>) -> bool {
@@ -172,13 +235,20 @@ impl Masking {
                 spans.push(until_end(at + 1));
             }
         }
-        let lower = text.to_ascii_lowercase();
+        for known in &self.known {
+            spans.extend(text.match_indices(known.as_str()).map(|(at, _)| at..at + known.len()));
+        }
+        for finder in &self.finders {
+            spans.extend(finder(text).into_iter().filter(|span| text.get(span.clone()).is_some()));
+        }
+        let lower = if self.usual { text.to_ascii_lowercase() } else { String::new() };
         for scheme in ["bearer ", "basic "] {
             let values = lower.match_indices(scheme).map(|(at, _)| until_end(at + scheme.len()));
             // Words that happen to follow "basic" are short; credentials are not.
             spans.extend(values.filter(|value| value.len() >= 12));
         }
-        let tokens = text.match_indices(TOKEN).map(|(at, _)| until_end(at));
+        let usual = if self.usual { text } else { "" };
+        let tokens = usual.match_indices(TOKEN).map(|(at, _)| until_end(at));
         spans.extend(tokens.filter(|token| CallbackToken::parse(&text[token.clone()]).is_some()));
         spans.retain(|span| !span.is_empty() && &text[span.clone()] != MASK);
         spans.sort_by_key(|span| span.start);
@@ -221,11 +291,17 @@ impl Rewrite for Redact<'_> {
             Leaf::Opaque => Some(quoted(MASK)),
         }
     }
+
+    fn key(&mut self, key: &str) -> Option<String> {
+        let known = self.0.known.iter().filter(|known| key.contains(known.as_str()));
+        let new = known.fold(key.to_owned(), |key, known| key.replace(known.as_str(), MASK));
+        (new != key).then_some(new)
+    }
 }
 
 /// Secrets that were found, each with its replacement.
 #[derive(Debug, Default)]
-pub(super) struct Secrets {
+pub(crate) struct Secrets {
     /// By the secret.
     found: BTreeMap<String, String>,
     /// Secrets that are replaced everywhere, longest first, with their replacements.
@@ -234,12 +310,12 @@ pub(super) struct Secrets {
 
 impl Secrets {
     /// Number of different secrets.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.found.len()
     }
 
     /// Looks for secrets in `json`; members of events that are not values are skipped.
-    pub(super) fn search(&mut self, masking: &Masking, json: &str, event: bool) {
+    pub(crate) fn search(&mut self, masking: &Masking, json: &str, event: bool) {
         if !masking.off {
             rewrite(json, &mut Search { masking, secrets: self, event });
         }
@@ -254,7 +330,7 @@ impl Secrets {
     }
 
     /// Call when everything was searched.
-    pub(super) fn settle(&mut self) {
+    pub(crate) fn settle(&mut self) {
         // A few digits are part of timestamps and other numbers by chance.
         let enough = |secret: &str| if is_number(secret) { 2 * TELLING } else { TELLING };
         let telling = self.found.iter().filter(|(secret, _)| secret.chars().count() >= enough(secret));
@@ -263,7 +339,7 @@ impl Secrets {
     }
 
     /// `json` without its secrets; `None` where it holds none.
-    pub(super) fn replace(&self, masking: &Masking, json: &str, event: bool) -> Option<String> {
+    pub(crate) fn replace(&self, masking: &Masking, json: &str, event: bool) -> Option<String> {
         if masking.off {
             return None;
         }
@@ -271,7 +347,7 @@ impl Secrets {
     }
 
     /// A text without the secrets that were found; `None` where it holds none.
-    pub(super) fn replace_text(&self, text: &str) -> Option<String> {
+    pub(crate) fn replace_text(&self, text: &str) -> Option<String> {
         let mut new = text.to_owned();
         for (secret, stand_in) in &self.telling {
             if new.contains(secret.as_str()) {

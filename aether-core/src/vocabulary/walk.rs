@@ -13,7 +13,7 @@ const DEPTH: usize = 100;
 
 /// A value that is neither an object nor an array.
 #[derive(Debug)]
-pub(super) enum Leaf<'a> {
+pub(crate) enum Leaf<'a> {
     /// A string, decoded.
     Text(&'a str),
     /// A number as it is written.
@@ -24,15 +24,15 @@ pub(super) enum Leaf<'a> {
 
 /// The place of a leaf.
 #[derive(Debug)]
-pub(super) struct Place<'a> {
+pub(crate) struct Place<'a> {
     /// Names of the members on the way, joined by dots; items of an array are `[]`.
-    pub(super) path: &'a str,
+    pub(crate) path: &'a str,
     /// Names of the members on the way.
-    pub(super) keys: &'a [String],
+    pub(crate) keys: &'a [String],
 }
 
 /// Rewrites the parts of a JSON text; `None` leaves a part unchanged.
-pub(super) trait Rewrite {
+pub(crate) trait Rewrite {
     /// A string, a number, or what is nested too deep: its new JSON text.
     fn leaf(&mut self, place: &Place<'_>, leaf: Leaf<'_>) -> Option<String>;
 
@@ -71,7 +71,7 @@ impl<'de> Deserialize<'de> for Members<'de> {
 }
 
 /// Rewrites `text`, which is JSON. `None` where nothing changes, and for text that is not JSON.
-pub(super) fn rewrite(text: &str, rewriter: &mut dyn Rewrite) -> Option<String> {
+pub(crate) fn rewrite(text: &str, rewriter: &mut dyn Rewrite) -> Option<String> {
     Walk { path: String::new(), keys: Vec::new(), depth: 0, rewriter }.value(text)
 }
 
@@ -135,7 +135,7 @@ impl Walk<'_> {
 }
 
 /// A text as a JSON string.
-pub(super) fn quoted(text: &str) -> String {
+pub(crate) fn quoted(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 

@@ -1,0 +1,115 @@
+//! Limits on steps at the effect gate: a call takes its place in the limit that it names, and waits until its time.
+//!
+//! Promise: a wait is durable and recorded with its end, so a restart takes no second place and a replay takes none; what a
+//! provider says about its limits counts for all runs of the store.
+
+use std::time::Duration;
+
+use crate::journal::event::LimitAwaited;
+use crate::perform::body_outcome::BodyOutcome;
+use crate::perform::call::StepCall;
+use crate::run::append::AppendExtras;
+use crate::step::body::Estimating;
+use crate::step::context::{SlowDown, StepCx};
+use crate::store::error::StoreError;
+use crate::store::step_limit_rows::{change, find};
+use crate::store::step_limits::Taken;
+use crate::vocabulary::environment::later;
+use crate::vocabulary::net::in_net;
+
+/// How long nothing is sent where a provider says that it is too much, and not until when.
+const UNSAID: Duration = Duration::from_secs(1);
+
+impl StepCall {
+    /// Waits until the limit that the call names lets its next attempt through.
+    pub(crate) async fn await_limit(&mut self) {
+        let Some(name) = self.limit.clone() else { return };
+        let recorded = self.limited.take().filter(|waited| waited.attempt == self.attempt);
+        let mut waited = match recorded {
+            Some(waited) => waited,
+            None => match self.take_place(&name).await {
+                None => return,
+                Some(Taken { wait, .. }) if wait.is_zero() => return,
+                Some(Taken { wait, held_ms }) => self.note_wait(&name, wait, held_ms),
+            },
+        };
+        loop {
+            self.wait_until(waited.until).await;
+            self.run.still_open().await;
+            // Who was told to wait while others were told to wait for longer does so, too, and keeps the distance.
+            let longer = self.find_limit(&name).await.and_then(|bookings| bookings.longer(waited.held_ms));
+            match longer {
+                None => return,
+                Some((longer, held_ms)) => {
+                    let left = later(waited.until, longer).duration_since(self.run.now());
+                    let left = Duration::try_from(left).unwrap_or_default();
+                    waited = self.note_wait(&name, left, held_ms);
+                }
+            }
+        }
+    }
+
+    /// Records the wait.
+    fn note_wait(&mut self, limit: &str, wait: Duration, held_ms: u64) -> LimitAwaited {
+        let waited = LimitAwaited {
+            command: self.command.clone(),
+            attempt: self.attempt,
+            limit: limit.to_owned(),
+            until: later(self.run.now(), wait),
+            held_ms,
+        };
+        let mut events = self.start_events();
+        events.push(waited.clone().into());
+        self.run.append(events, AppendExtras::default());
+        waited
+    }
+
+    /// Books the attempt; `None` where there is no such limit.
+    async fn take_place(&mut self, name: &str) -> Option<Taken> {
+        let facts = Estimating { deps: &self.run.shared.deps, currency: None };
+        let tokens = in_net(|| self.body.estimate(&self.args, &facts)).ok().and_then(Result::ok);
+        let tokens = tokens.map_or(0, |need| need.tokens);
+        self.booked = tokens;
+        let (_in_flight, run) = (self.run.in_flight(), &self.run);
+        let _in_turn = run.shared.booking.write().await;
+        run.insist(|| Box::pin(change(&*run.shared.store, name, |bookings| bookings.take(run.now(), tokens))))
+            .await
+    }
+
+    async fn find_limit(&self, name: &str) -> Option<crate::store::step_limits::Bookings> {
+        let (_in_flight, run) = (self.run.in_flight(), &self.run);
+        run.insist(|| Box::pin(find(&*run.shared.store, name))).await
+    }
+
+    /// Tells the limit what the attempt took, and what the provider said. It is a matter of courtesy: where the store cannot
+    /// be asked, the limit is kept by what was booked.
+    pub(crate) async fn tell_limit(&mut self, cx: &StepCx, ended: &BodyOutcome) {
+        let (Some(name), slow) = (self.limit.clone(), cx.take_slow_down()) else { return };
+        let asked = match (slow, ended) {
+            (Some(SlowDown(asked)), _) => Some(asked.unwrap_or(UNSAID)),
+            // What was not sent was told nothing new.
+            (None, BodyOutcome::Error(error)) if self.said.is_none_or(|said| said.calls != Some(0)) => {
+                error.retry_after
+            }
+            _ => None,
+        };
+        let took = self.said.and_then(|said| said.tokens).filter(|took| *took != self.booked);
+        if asked.is_none() && took.is_none() {
+            return;
+        }
+        let (_in_flight, run, booked) = (self.run.in_flight(), &self.run, self.booked);
+        let _in_turn = run.shared.booking.write().await;
+        let told = change(&*run.shared.store, &name, |bookings| {
+            if let Some(took) = took {
+                bookings.correct(run.now(), booked, took);
+            }
+            if let Some(asked) = asked {
+                bookings.hold(run.now(), asked);
+            }
+        });
+        let told: Result<Option<()>, StoreError> = told.await;
+        if let Err(error) = told {
+            tracing::warn!(target: "aether::step", run = %run.id, limit = &*name, %error, "a limit was not told what a call took");
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! Keys of data subjects in a folder: one small file each, encrypted with a key of the program.
+//!
+//! Promise: a key is durable before it is used and the same for all processes; once [`SubjectKeyFolder::destroy`] has
+//! returned, no process gets it from here any more. The name of a file says nothing of its subject.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::key::{KeyError, SecretKey, random};
+use crate::keys::{SubjectKey, SubjectKeys};
+
+/// What stands in the file of a key that was destroyed.
+const DESTROYED: &[u8] = b"destroyed\n";
+
+/// A folder with the keys of data subjects. Several processes may use it at the same time; its file system must have hard
+/// links. It must not be part of the backups of the database: a key that comes back with a backup brings its subject back.
+#[derive(Clone, Debug)]
+pub struct SubjectKeyFolder {
+    path: Arc<Path>,
+    wrapping: SecretKey,
+}
+
+/// Why a key cannot be read, made or destroyed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum FolderError {
+    /// The file system refuses.
+    #[error("cannot {what} `{path}`: {error}")]
+    Io {
+        /// What was tried.
+        what: &'static str,
+        /// The file or folder.
+        path: PathBuf,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// A file holds no key that the wrapping key opens.
+    #[error(
+        "`{path}` holds no key that the wrapping key opens: it was altered, or the folder has another wrapping key"
+    )]
+    Altered {
+        /// The file.
+        path: PathBuf,
+    },
+    /// No key can be made.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+}
+
+fn io_error<'p>(what: &'static str, path: &'p Path) -> impl Fn(io::Error) -> FolderError + 'p {
+    move |error| FolderError::Io { what, path: path.to_owned(), error }
+}
+
+impl SubjectKeyFolder {
+    /// Opens the folder at `path`, and makes it if it is not there. `wrapping` encrypts the keys in it.
+    ///
+    /// # Errors
+    /// [`FolderError::Io`] when there is no such folder and none can be made.
+    pub fn open(path: impl Into<PathBuf>, wrapping: SecretKey) -> Result<Self, FolderError> {
+        let path = path.into();
+        fs::create_dir_all(&path).map_err(io_error("make the folder", &path))?;
+        Ok(Self { path: path.into(), wrapping })
+    }
+
+    /// Destroys the key of `subject`: what was encrypted with it can never be read again. One that never had a key gets
+    /// none from here on.
+    ///
+    /// # Errors
+    /// [`FolderError::Io`]; then try again.
+    pub fn destroy(&self, subject: &str) -> Result<(), FolderError> {
+        let file = self.file(subject)?;
+        // Over the bytes themselves first: a file that is replaced may stay on the disk.
+        match OpenOptions::new().write(true).open(&file) {
+            Ok(mut old) => {
+                let length = old.metadata().map_err(io_error("look at", &file))?.len();
+                let nothing = vec![0; usize::try_from(length).unwrap_or(0)];
+                old.write_all(&nothing)
+                    .and_then(|()| old.sync_all())
+                    .map_err(io_error("overwrite", &file))?;
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(io_error("open", &file)(error)),
+        }
+        let draft = self.draft(DESTROYED)?;
+        fs::rename(&draft, &file).map_err(io_error("replace", &file))?;
+        self.sync()
+    }
+
+    /// The file of a subject's key.
+    fn file(&self, subject: &str) -> Result<PathBuf, FolderError> {
+        let no_digest = || KeyError::Length { length: self.wrapping.bytes().len() };
+        let digest = self.wrapping.digest(subject.as_bytes()).ok_or_else(no_digest)?;
+        let name: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+        Ok(self.path.join(format!("{name}.key")))
+    }
+
+    /// A new file with this content, durable, under a name that nobody else uses.
+    fn draft(&self, content: &[u8]) -> Result<PathBuf, FolderError> {
+        let name: String = random::<16>()?.iter().map(|byte| format!("{byte:02x}")).collect();
+        let draft = self.path.join(format!("{name}.draft"));
+        let written = File::create_new(&draft).and_then(|mut file| {
+            file.write_all(content)?;
+            file.sync_all()
+        });
+        written.map_err(io_error("write", &draft))?;
+        Ok(draft)
+    }
+
+    /// Makes the names in the folder durable.
+    fn sync(&self) -> Result<(), FolderError> {
+        File::open(&self.path).and_then(|folder| folder.sync_all()).map_err(io_error("sync", &self.path))
+    }
+
+    fn read(&self, subject: &str) -> Result<SubjectKey, FolderError> {
+        let file = self.file(subject)?;
+        let content = match fs::read(&file) {
+            Ok(content) => content,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(SubjectKey::Unknown),
+            Err(error) => return Err(io_error("read", &file)(error)),
+        };
+        // Zeros: the process that destroyed it died before it could say so.
+        let is_overwritten = !content.is_empty() && content.iter().all(|byte| *byte == 0);
+        if content == DESTROYED || is_overwritten {
+            return Ok(SubjectKey::Destroyed);
+        }
+        let key = self.wrapping.decrypt(&content, subject.as_bytes());
+        let key = key.and_then(|key| SecretKey::from_slice(&zeroize::Zeroizing::new(key)).ok());
+        key.map(SubjectKey::Known).ok_or(FolderError::Altered { path: file })
+    }
+
+    fn make(&self, subject: &str) -> Result<SubjectKey, FolderError> {
+        let file = self.file(subject)?;
+        let key = SecretKey::generate()?;
+        let draft = self.draft(&self.wrapping.encrypt(key.bytes(), subject.as_bytes())?)?;
+        // Only if there is none: of two processes that make it, both read the one that came first.
+        let linked = fs::hard_link(&draft, &file);
+        let _left_behind = fs::remove_file(&draft);
+        match linked {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(io_error("make", &file)(error)),
+        }
+        self.sync()?;
+        self.read(subject)
+    }
+}
+
+impl SubjectKeys for SubjectKeyFolder {
+    fn find(&self, subject: &str) -> Result<SubjectKey, String> {
+        self.read(subject).map_err(|error| error.to_string())
+    }
+
+    fn find_or_make(&self, subject: &str) -> Result<SubjectKey, String> {
+        let found = match self.read(subject) {
+            Ok(SubjectKey::Unknown) => self.make(subject),
+            found => found,
+        };
+        found.map_err(|error| error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    fn known(found: Result<SubjectKey, String>) -> Option<String> {
+        match found.unwrap() {
+            SubjectKey::Known(key) => Some(key.to_base64()),
+            SubjectKey::Destroyed | SubjectKey::Unknown => None,
+        }
+    }
+
+    #[test]
+    fn a_key_is_the_same_for_all_until_it_is_destroyed_for_all() {
+        let home = tempfile::tempdir().unwrap();
+        let wrapping = SecretKey::generate().unwrap();
+        let open = || SubjectKeyFolder::open(home.path().join("keys"), wrapping.clone()).unwrap();
+        let (one, other) = (open(), open());
+        assert!(matches!(one.find("ann"), Ok(SubjectKey::Unknown)));
+        let key = known(one.find_or_make("ann")).unwrap();
+        assert_eq!(known(other.find_or_make("ann")), Some(key.clone()));
+        assert_ne!(known(other.find_or_make("bob")), Some(key));
+        let texts = || fs::read_dir(home.path().join("keys")).unwrap().map(|file| file.unwrap().path());
+        assert_eq!(texts().count(), 2, "drafts stay behind");
+        assert!(texts().all(|file| !file.to_string_lossy().contains("ann")));
+        other.destroy("ann").unwrap();
+        other.destroy("never seen").unwrap();
+        for subject in ["ann", "never seen"] {
+            assert!(matches!(one.find(subject), Ok(SubjectKey::Destroyed)));
+            assert!(matches!(one.find_or_make(subject), Ok(SubjectKey::Destroyed)));
+        }
+        assert!(known(one.find("bob")).is_some());
+    }
+
+    #[test]
+    fn many_that_make_a_key_at_once_get_one() {
+        let home = tempfile::tempdir().unwrap();
+        let folder = SubjectKeyFolder::open(home.path(), SecretKey::generate().unwrap()).unwrap();
+        let threads: Vec<_> = (0..8)
+            .map(|_| {
+                let folder = folder.clone();
+                std::thread::spawn(move || known(folder.find_or_make("ann")).unwrap())
+            })
+            .collect();
+        let keys: std::collections::BTreeSet<_> =
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect();
+        assert_eq!(keys.len(), 1);
+    }
+
+    #[test]
+    fn a_file_that_was_altered_or_moved_is_an_error() {
+        let home = tempfile::tempdir().unwrap();
+        let folder = SubjectKeyFolder::open(home.path(), SecretKey::generate().unwrap()).unwrap();
+        folder.find_or_make("ann").unwrap();
+        fs::copy(folder.file("ann").unwrap(), folder.file("bob").unwrap()).unwrap();
+        assert!(folder.find("bob").unwrap_err().contains("holds no key"));
+        let other = SubjectKeyFolder { wrapping: SecretKey::generate().unwrap(), ..folder.clone() };
+        assert!(matches!(other.find("ann"), Ok(SubjectKey::Unknown)));
+        for (content, is_destroyed) in [(&[0; 73][..], true), (b"", false), (b"x", false)] {
+            fs::write(folder.file("ann").unwrap(), content).unwrap();
+            assert_eq!(matches!(folder.find("ann"), Ok(SubjectKey::Destroyed)), is_destroyed);
+            assert_eq!(folder.find_or_make("ann").is_err(), !is_destroyed);
+        }
+    }
+}

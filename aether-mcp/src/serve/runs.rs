@@ -1,0 +1,131 @@
+//! Runs as tasks: ids, statuses and results.
+
+use aether_core::contract::Status;
+use aether_core::engine::Engine;
+use aether_core::id::RunId;
+use aether_core::payload::Payload;
+use aether_core::run::RunEnd;
+use aether_core::store::RunRecord;
+use rmcp::model::{CallToolResult, ContentBlock, JsonObject, Task, TaskPayload, TaskStatus};
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+
+/// What the ids of runs that were started over MCP begin with.
+const PREFIX: &str = "mcp:";
+/// How often a client is asked to look, in milliseconds.
+const POLL_MS: u64 = 1_000;
+/// Longest key of a caller that stands in an id as it is.
+const PLAIN_KEY: usize = 100;
+
+/// The id of the run of `tool` under the caller's key.
+pub(crate) fn run_id(tool: &str, key: &str) -> String {
+    let is_plain = key.len() <= PLAIN_KEY && !key.is_empty() && !key.chars().any(char::is_control);
+    if is_plain {
+        return format!("{PREFIX}{tool}:{key}");
+    }
+    let hash: String = Sha256::digest(key).iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("{PREFIX}{tool}:sha256:{hash}")
+}
+
+/// The run of this task, where one of `workflows` was started over MCP under this id.
+pub(crate) async fn find(
+    engine: &Engine,
+    id: &str,
+    is_exposed: impl Fn(&str) -> bool,
+) -> Result<Option<RunRecord>, aether_core::store::StoreError> {
+    let Ok(run) = RunId::new(id) else { return Ok(None) };
+    if !id.starts_with(PREFIX) {
+        return Ok(None);
+    }
+    let record = engine.store().run(&run).await?;
+    // Also a run that has continued as another workflow.
+    let tool = id[PREFIX.len()..].split(':').next().unwrap_or_default();
+    Ok(record.filter(|_| is_exposed(tool)))
+}
+
+/// What every answer about a task holds.
+pub(crate) fn task(record: &RunRecord, message: Option<String>) -> Task {
+    let (created, updated) = (record.created_at.to_string(), record.updated_at.to_string());
+    let task =
+        Task::new(record.id.as_str(), TaskStatus::Working, created, updated).with_poll_interval_ms(POLL_MS);
+    match message {
+        Some(message) => task.with_status_message(message),
+        None => task,
+    }
+}
+
+/// How a run that has ended stands as a task.
+pub(crate) fn ended(end: RunEnd) -> TaskPayload {
+    match end {
+        RunEnd::Cancelled { .. } | RunEnd::Terminated { .. } => TaskPayload::Cancelled,
+        end => TaskPayload::Completed { result: as_object(&result(end)) },
+    }
+}
+
+fn as_object(result: &CallToolResult) -> JsonObject {
+    match serde_json::to_value(result) {
+        Ok(Value::Object(object)) => object,
+        _ => JsonObject::new(),
+    }
+}
+
+/// How a run that has ended stands as the result of a tool.
+pub(crate) fn result(end: RunEnd) -> CallToolResult {
+    let error = |text: String| CallToolResult::error(vec![ContentBlock::text(text)]);
+    match end {
+        RunEnd::Completed(value) => completed(&value),
+        RunEnd::Failed { message, .. } => error(message),
+        RunEnd::Cancelled { reason, actor, .. } => {
+            error(format!("the run was cancelled by {actor}: {reason}"))
+        }
+        RunEnd::Terminated { reason, actor } => error(format!("the run was terminated by {actor}: {reason}")),
+        RunEnd::Expired { at } => error(format!("the run had not begun by {at}, and was not executed")),
+        RunEnd::Stopped(fault) => error(format!("the run is not being advanced: {fault}")),
+    }
+}
+
+fn completed(value: &Payload) -> CallToolResult {
+    let structured: Value = value.decode().unwrap_or(Value::Null);
+    let text = structured.as_str().map_or_else(|| value.as_str().to_owned(), str::to_owned);
+    let mut result = CallToolResult::success(vec![ContentBlock::text(text)]);
+    // Clients of older protocols take objects only.
+    result.structured_content = Some(match structured {
+        Value::Object(_) => structured,
+        other => json!({ "result": other }),
+    });
+    result
+}
+
+/// Whether the run has ended.
+pub(crate) fn has_ended(record: &RunRecord) -> bool {
+    record.status.is_terminal() || record.status == Status::Cancelled
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_id_of_a_run_follows_from_tool_and_key() {
+        assert_eq!(run_id("triage", "k-1"), "mcp:triage:k-1");
+        let (long, other) = ("x".repeat(500), "y".repeat(500));
+        assert_eq!(run_id("triage", &long), run_id("triage", &long));
+        assert_ne!(run_id("triage", &long), run_id("triage", &other));
+        for key in [long.as_str(), "a\nb", ""] {
+            assert!(RunId::new(run_id("triage", key)).is_ok(), "{key:?}");
+        }
+    }
+
+    #[test]
+    fn values_and_errors_are_results() {
+        let plain = result(RunEnd::Completed(Payload::encode("hi").unwrap()));
+        assert_eq!(plain.structured_content, Some(json!({ "result": "hi" })));
+        assert_eq!(serde_json::to_value(&plain.content).unwrap()[0]["text"], "hi");
+        let object = result(RunEnd::Completed(Payload::encode(&json!({ "a": 1 })).unwrap()));
+        assert_eq!(object.structured_content, Some(json!({ "a": 1 })));
+        let failed =
+            RunEnd::Failed { error: Payload::null(), message: "no".into(), uncompensated: Vec::new() };
+        assert_eq!(result(failed.clone()).is_error, Some(true));
+        assert!(matches!(ended(failed), TaskPayload::Completed { .. }));
+    }
+}
