@@ -16,6 +16,7 @@
 //! ends behind `closed`; who comes back after it gets status 204, at which an `EventSource` stops.
 
 use std::convert::Infallible;
+use std::future::ready;
 use std::time::Duration;
 
 use aether_core::engine::Engine;
@@ -27,13 +28,15 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use futures_util::stream::unfold;
+use futures_util::stream::{once, unfold};
 use serde_json::{Value, json};
 
 use crate::error::StartError;
 
 /// Time between two comments that keep a connection open, where nothing else is sent.
 const HEARTBEAT: Duration = Duration::from_secs(15);
+/// When a client comes back that could not be answered.
+const RETRY: Duration = Duration::from_secs(3);
 /// Id of the last event.
 const CLOSED: &str = "closed";
 
@@ -81,7 +84,8 @@ impl StreamServer {
 
     /// The events of the stream `stream` of the run `run` behind number `after`, or behind the one that the header
     /// `Last-Event-ID` names. An error is an answer with a status and a text: 400 for what is no id of a run, no name of a
-    /// stream or no number, 404 where there is no such run, 503 where the store fails.
+    /// stream or no number, 404 where there is no such run. Where the store fails, the answer is a stream of no events that
+    /// ends after it has said when to come back: an `EventSource` does, and never would after an error.
     pub async fn respond(
         &self,
         run: &str,
@@ -101,7 +105,10 @@ impl StreamServer {
         };
         let run = match self.engine.find(run).await {
             Ok(run) => run,
-            Err(error) => return refused(status_of(&error), error),
+            Err(error) => match fault_of(&error) {
+                Some(status) => return refused(status, error),
+                None => return come_back(&error),
+            },
         };
         let reader = run.stream::<Value>(stream).from(after.saturating_add(1));
         if let Err(error) = reader.check() {
@@ -136,12 +143,20 @@ fn refused(status: StatusCode, reason: impl std::fmt::Display) -> Response {
     (status, reason.to_string()).into_response()
 }
 
-fn status_of(error: &StartError) -> StatusCode {
+/// What the client has done wrong; `None` where it has not.
+fn fault_of(error: &StartError) -> Option<StatusCode> {
     match error {
-        StartError::Id(_) => StatusCode::BAD_REQUEST,
-        StartError::Store(StoreError::UnknownRun { .. }) => StatusCode::NOT_FOUND,
-        _ => StatusCode::SERVICE_UNAVAILABLE,
+        StartError::Id(_) => Some(StatusCode::BAD_REQUEST),
+        StartError::Store(StoreError::UnknownRun { .. }) => Some(StatusCode::NOT_FOUND),
+        _ => None,
     }
+}
+
+/// The client is asked to come back, with the number of the last event that it got.
+fn come_back(error: &StartError) -> Response {
+    tracing::warn!(target: "aether::sse", %error, "a stream cannot be read; its reader is asked to come back");
+    let later = Ok::<_, Infallible>(Event::default().retry(RETRY));
+    Sse::new(once(ready(later))).into_response()
 }
 
 fn note(reader: &StreamReader<Value>, error: &StreamError) {
@@ -172,4 +187,22 @@ fn sent(event: &StreamEvent<Value>) -> Event {
 
 fn numbered(kind: &str, seq: u64, data: &Value) -> Event {
     Event::default().event(kind).id(seq.to_string()).data(data.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn whoever_meets_a_store_that_fails_is_asked_to_come_back() {
+        let error = StoreError::Unavailable { store: "disk".into(), reason: "it is away".into() };
+        let error = StartError::from(error);
+        assert_eq!(fault_of(&error), None);
+        let answer = come_back(&error);
+        assert_eq!(answer.status(), StatusCode::OK);
+        assert_eq!(answer.headers()["content-type"], "text/event-stream");
+        let text = axum::body::to_bytes(answer.into_body(), 1000).await.unwrap();
+        let text = String::from_utf8(text.to_vec()).unwrap();
+        assert!(text.starts_with("retry:") && text.ends_with("\n\n") && !text.contains("data"), "{text:?}");
+    }
 }

@@ -263,6 +263,28 @@ async fn what_a_server_may_say_is_a_value_or_a_typed_error() {
     let two = said(&[&delta(&whole("a")), &delta(&whole("b")), DONE]).await.unwrap();
     let two: Vec<_> = two.tool_calls.iter().map(|call| (&*call.id, &*call.arguments)).collect();
     assert_eq!(two, [("a", "{\"a\":1}"), ("b", "{\"a\":1}")]);
+    // Two calls in pieces, without ids and with one index.
+    let piece = |name: &str, arguments: &str| {
+        let function = match name {
+            "" => json!({ "arguments": arguments }),
+            name => json!({ "name": name, "arguments": arguments }),
+        };
+        delta(&json!({ "tool_calls": [{ "index": 0, "function": function }] }))
+    };
+    let pieces = [
+        piece("f", ""),
+        piece("", "{\"a\":"),
+        piece("", "1}"),
+        piece("g", "{\"b\""),
+        piece("", ":2}"),
+        DONE.into(),
+    ];
+    let two = said(&pieces.each_ref().map(String::as_str)).await.unwrap();
+    let two: Vec<_> = two.tool_calls.iter().map(|call| (&*call.name, &*call.arguments)).collect();
+    assert_eq!(two, [("f", "{\"a\":1}"), ("g", "{\"b\":2}")]);
+    // A reason that says nothing is no end.
+    let unended = said(&[&begun, &end("")]).await.unwrap_err();
+    assert!(matches!(unended, ModelError::Network { .. }), "{unended}");
     let refused = said(&[&delta(&json!({ "refusal": "I will not." })), &end("stop")]).await.unwrap();
     assert_eq!(refused.content.as_deref(), Some("I will not."));
 }
@@ -294,6 +316,18 @@ async fn a_flood_and_a_silence_have_limits() {
     let flood: Vec<String> = (0..200).map(|_| delta(&json!({ "content": "x".repeat(1000) }))).collect();
     let (url, _) = server(vec![Said::events(&flood)]).await;
     let http = HttpClient::builder().max_body(50_000).build().unwrap();
+    let error = ask(&client(&url).http(http)).await.0.unwrap_err();
+    assert!(matches!(error, ModelError::TooLarge { .. }), "{error}");
+    // The limit is for what is kept, and not for what is written around it; of an event that never ends, all is kept.
+    let mut words: Vec<String> = (0..1_000).map(|_| delta(&json!({ "content": "word " }))).collect();
+    words.push(DONE.into());
+    assert!(words.concat().len() > 50_000);
+    let http = HttpClient::builder().max_body(50_000).build().unwrap();
+    let (url, _) = server(vec![Said::events(&words)]).await;
+    let (answer, _) = ask(&client(&url).http(http.clone())).await;
+    assert_eq!(answer.unwrap().content.map(|text| text.len()), Some(5_000));
+    let endless = vec!["x".repeat(1_000); 200];
+    let (url, _) = server(vec![Said::events(&[&["data: ".to_owned()][..], &endless[..]].concat())]).await;
     let error = ask(&client(&url).http(http)).await.0.unwrap_err();
     assert!(matches!(error, ModelError::TooLarge { .. }), "{error}");
 

@@ -1,6 +1,7 @@
 //! The bodies of recorded commands: one request of a call, a list of tools, and what is asked about a task.
 //!
-//! Promise: a body sends one request. A call that began a task leaves behind what would cancel it.
+//! Promise: a body sends one request. A call that began a task leaves behind what would cancel it. No budget holds for what
+//! is asked about a task: the call that began it has counted.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -9,7 +10,7 @@ use aether_core::definition::def::{OnUnknown, Retry, StepDef, StepOptions};
 use aether_core::failure::Failure;
 use aether_core::outcome::{Classify as _, EffectClass, FailureClass};
 use aether_core::payload::{Payload, PayloadError};
-use aether_core::step::{Body, BodyResult, RegisteredStep, Step, StepCx, Undo};
+use aether_core::step::{Body, BodyResult, RegisteredStep, Step, StepBody, StepCx, Undo};
 use aether_effects::recorded_error::body_error;
 use futures_util::future::{BoxFuture, Either, select};
 use rmcp::model::{CallToolRequestParams, RequestMetaObject, UpdateTaskParams};
@@ -169,6 +170,10 @@ impl Body for SeeTask {
     fn accepts(&self, value: &Payload) -> Result<(), PayloadError> {
         value.decode::<TaskSeen>().map(drop)
     }
+
+    fn counts(&self) -> bool {
+        false
+    }
 }
 
 /// Tells a task what it asked for. A repeat changes nothing: a key that was answered is not asked again.
@@ -185,6 +190,27 @@ impl Body for UpdateTask {
             let update = async |mcp: &Mcp| mcp.update_task(&asked, at, params, SHORT_TIMEOUT).await;
             encoded(answer(&cx, &asked, update).await)
         })
+    }
+
+    fn counts(&self) -> bool {
+        false
+    }
+}
+
+/// Ends a task that takes too long, as [`CancelTask`] does.
+pub(crate) struct StopTask;
+
+impl Body for StopTask {
+    fn call(&self, cx: StepCx, args: &Payload) -> BoxFuture<'static, BodyResult> {
+        StepBody::<CancelTask>::shared().call(cx, args)
+    }
+
+    fn accepts(&self, value: &Payload) -> Result<(), PayloadError> {
+        value.decode::<bool>().map(drop)
+    }
+
+    fn counts(&self) -> bool {
+        false
     }
 }
 

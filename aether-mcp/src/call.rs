@@ -130,7 +130,7 @@ impl<'c> ToolCall<'c> {
             Ok(args) => (args, None),
             Err((args, problem)) => (args, Some(problem)),
         };
-        let driven = Driven { args, contract, problem };
+        let driven = Driven { args, contract, problem, limit: cx.take_limit() };
         cx.scoped(move |mut cx| async move { driven.run(&mut cx).await })
     }
 }

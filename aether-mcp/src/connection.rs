@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use aether_core::deps::Need;
@@ -27,7 +28,7 @@ use rmcp::transport::common::client_side_sse::NeverRetry;
 use rmcp::transport::streamable_http_client::{
     StreamableHttpClientTransport, StreamableHttpClientTransportConfig, StreamableHttpError,
 };
-use rmcp::{RoleClient, ServiceError};
+use rmcp::{ErrorData, RoleClient, ServiceError};
 use serde_json::Value;
 use tokio::sync::Mutex;
 use tokio::time::timeout;
@@ -66,7 +67,16 @@ inventory::submit! {
 struct Known {
     name: String,
     server: Server,
-    open: Mutex<Option<Arc<Connection>>>,
+    open: Mutex<Slot>,
+    /// How many connects have failed. Changed under the lock of `open`.
+    failures: AtomicU64,
+}
+
+#[derive(Default)]
+struct Slot {
+    connection: Option<Arc<Connection>>,
+    /// Why the newest connect failed.
+    refusal: Option<Refusal>,
 }
 
 type Service = RunningService<RoleClient, ClientConfig>;
@@ -93,7 +103,7 @@ impl Mcp {
     /// Adds a server. Workflows call it by `name`; a second one of the same name replaces the first.
     pub fn server(mut self, name: impl Into<String>, server: Server) -> Self {
         let name = name.into();
-        let known = Known { name: name.clone(), server, open: Mutex::new(None) };
+        let known = Known { name: name.clone(), server, open: Mutex::default(), failures: AtomicU64::new(0) };
         self.servers.insert(name, Arc::new(known));
         self
     }
@@ -102,7 +112,7 @@ impl Mcp {
     /// flight keeps its connection. The next call connects again.
     pub async fn close(&self) {
         for known in self.servers.values() {
-            let open = known.open.lock().await.take();
+            let open = known.open.lock().await.connection.take();
             if let Some(connection) = open.and_then(Arc::into_inner) {
                 connection.close().await;
             }
@@ -153,13 +163,18 @@ impl Mcp {
         limit: Duration,
     ) -> Result<TaskState, McpError> {
         let params = GetTaskParams::new(id);
-        let request = async |service: &Service| service.peer().get_task(params).await;
+        let request = async |service: &Service| match service.peer().get_task(params).await {
+            Ok(seen) => Ok(Ok(seen.task)),
+            // What the protocol says where there is no such task. Nothing else says so.
+            Err(ServiceError::McpError(said)) if said.code == ErrorCode::INVALID_PARAMS => {
+                Ok(Err(said_in(&said)))
+            }
+            Err(error) => Err(error),
+        };
         let unexpected = |reason: String| McpError::Unexpected { asked: asked.clone(), reason };
-        let seen = match self.ask(asked, at, limit, request).await {
-            Ok(seen) => seen.task,
-            // What the protocol says where there is no such task.
-            Err(McpError::Refused { reason, .. }) => return Ok(TaskState::Unknown { message: reason }),
-            Err(error) => return Err(error),
+        let seen = match self.ask(asked, at, limit, request).await.map_err(until_authorized)? {
+            Ok(seen) => seen,
+            Err(message) => return Ok(TaskState::Unknown { message }),
         };
         let Task { task_id, poll_interval_ms: poll_ms, status_message: message, .. } = seen.task;
         if task_id != id {
@@ -194,7 +209,8 @@ impl Mcp {
         params: UpdateTaskParams,
         limit: Duration,
     ) -> Result<(), McpError> {
-        self.ask(asked, at, limit, async |service: &Service| service.peer().update_task(params).await).await
+        let request = async |service: &Service| service.peer().update_task(params).await;
+        self.ask(asked, at, limit, request).await.map_err(until_authorized)
     }
 
     /// Asks the server to end a task.
@@ -206,7 +222,8 @@ impl Mcp {
         limit: Duration,
     ) -> Result<(), McpError> {
         let params = CancelTaskParams::new(id);
-        self.ask(asked, at, limit, async |service: &Service| service.peer().cancel_task(params).await).await
+        let request = async |service: &Service| service.peer().cancel_task(params).await;
+        self.ask(asked, at, limit, request).await.map_err(until_authorized)
     }
 
     /// Makes one request, once. `at` is the time by which a date of the server is measured.
@@ -236,10 +253,9 @@ impl Mcp {
         at: Timestamp,
         limit: Duration,
     ) -> Result<ToolList, McpError> {
-        self.ask(asked, at, limit, pages).await?.ok_or_else(|| {
-            let reason = format!("it has more than {MAX_PAGES} pages");
-            McpError::Unexpected { asked: asked.clone(), reason }
-        })
+        let bytes = self.known(asked)?.server.max_message;
+        let list = self.ask(asked, at, limit, async |service: &Service| pages(service, bytes).await).await?;
+        list.map_err(|reason| McpError::Unexpected { asked: asked.clone(), reason })
     }
 }
 
@@ -250,26 +266,39 @@ impl fmt::Debug for Mcp {
 }
 
 impl Known {
-    /// The open connection, or a new one.
+    /// The open connection, or a new one. Whoever waited for a connect that failed gets its error, and makes no other.
     async fn connected(&self, asked: &Asked) -> Result<Arc<Connection>, McpError> {
+        let failures = self.failures.load(Ordering::SeqCst);
         let mut open = self.open.lock().await;
-        if let Some(connection) = open.as_ref().filter(|connection| connection.is_open()) {
+        if let Some(connection) = open.connection.as_ref().filter(|connection| connection.is_open()) {
             return Ok(Arc::clone(connection));
         }
-        *open = None;
+        if let Some(refusal) = &open.refusal
+            && self.failures.load(Ordering::SeqCst) != failures
+        {
+            return Err(refusal.clone().about(asked));
+        }
+        open.connection = None;
         let limit = self.server.connect_timeout;
-        let connection = match timeout(limit, connect(&self.name, &self.server)).await {
-            Ok(connection) => connection.map_err(|error| error.about(asked))?,
-            Err(_) => return Err(Refusal::NoAgreement(format!("no agreement within {limit:?}")).about(asked)),
-        };
-        Ok(Arc::clone(open.insert(Arc::new(connection))))
+        let late = |_| Err(Refusal::NoAgreement(format!("no agreement within {limit:?}")));
+        match timeout(limit, connect(&self.name, &self.server)).await.unwrap_or_else(late) {
+            Ok(connection) => {
+                open.refusal = None;
+                Ok(Arc::clone(open.connection.insert(Arc::new(connection))))
+            }
+            Err(refusal) => {
+                self.failures.fetch_add(1, Ordering::SeqCst);
+                open.refusal = Some(refusal.clone());
+                Err(refusal.about(asked))
+            }
+        }
     }
 
     /// Lets the next call connect anew. Calls in flight keep the connection.
     async fn forget(&self, connection: &Arc<Connection>) {
         let mut open = self.open.lock().await;
-        if open.as_ref().is_some_and(|open| Arc::ptr_eq(open, connection)) {
-            *open = None;
+        if open.connection.as_ref().is_some_and(|open| Arc::ptr_eq(open, connection)) {
+            open.connection = None;
         }
     }
 
@@ -301,19 +330,24 @@ impl Connection {
     }
 }
 
-/// Every page of the list of tools; `None` where there are too many.
-async fn pages(service: &Service) -> Result<Option<ToolList>, ServiceError> {
-    let (mut tools, mut cursor) = (Vec::new(), None);
+/// Every page of the list of tools, which all together may have `bytes`; or why it is too long.
+async fn pages(service: &Service, bytes: usize) -> Result<Result<ToolList, String>, ServiceError> {
+    let (mut tools, mut cursor, mut length) = (Vec::new(), None, 0_usize);
     for _ in 0..MAX_PAGES {
         let page = PaginatedRequestParams::default().with_cursor(cursor);
         let page = service.list_tools(Some(page)).await?;
+        let of_page = serde_json::to_vec(&page.tools).map_or(usize::MAX, |text| text.len());
+        length = length.saturating_add(of_page);
+        if length > bytes {
+            return Ok(Err(format!("all its pages have more than {bytes} bytes (`Server::max_message`)")));
+        }
         tools.extend(page.tools);
         cursor = page.next_cursor;
         if cursor.is_none() {
-            return Ok(Some(ToolList::of(tools)));
+            return Ok(Ok(ToolList::of(tools)));
         }
     }
-    Ok(None)
+    Ok(Err(format!("it has more than {MAX_PAGES} pages")))
 }
 
 /// What a server asks for, as it is recorded.
@@ -322,6 +356,7 @@ fn requests(asked: InputRequests) -> Result<Requests, serde_json::Error> {
 }
 
 /// Why there is no connection.
+#[derive(Clone)]
 enum Refusal {
     /// The settings cannot be used.
     Invalid(String),
@@ -423,7 +458,7 @@ fn meaning(asked: Asked, at: Timestamp, error: &ServiceError) -> McpError {
     let reason = chain(error);
     match error {
         ServiceError::McpError(said) => {
-            let reason = format!("{} (code {})", said.message, said.code.0);
+            let reason = said_in(said);
             if refuses(said.code.0.into()) {
                 McpError::Refused { asked, reason }
             } else {
@@ -438,6 +473,18 @@ fn meaning(asked: Asked, at: Timestamp, error: &ServiceError) -> McpError {
             }
         }
         _ => McpError::Lost { asked, reason },
+    }
+}
+
+fn said_in(error: &ErrorData) -> String {
+    format!("{} (code {})", error.message, error.code.0)
+}
+
+/// What a challenge means for a request about a task: the task runs on, so that it is made again until its time is over.
+fn until_authorized(error: McpError) -> McpError {
+    match error {
+        McpError::Unauthorized { asked, reason } => McpError::NotTaken { asked, reason, retry_after: None },
+        error => error,
     }
 }
 
@@ -474,7 +521,7 @@ fn http_meaning(asked: Asked, at: Timestamp, error: &StreamableHttpError<reqwest
             McpError::NotTaken { asked, reason, retry_after }
         }
         StreamableHttpError::AuthRequired(_) | StreamableHttpError::InsufficientScope(_) => {
-            McpError::Refused { asked, reason }
+            McpError::Unauthorized { asked, reason }
         }
         _ => McpError::Lost { asked, reason },
     }

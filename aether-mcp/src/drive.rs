@@ -15,7 +15,7 @@ use aether_core::workflow::Cx;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::bodies::{Call, REPEATABLE, SeeTask, UpdateTask};
+use crate::bodies::{Call, REPEATABLE, SeeTask, StopTask, UpdateTask};
 use crate::connection::refuses;
 use crate::contract::Contract;
 use crate::error::{Asked, McpError};
@@ -49,6 +49,8 @@ pub(crate) struct Driven {
     pub(crate) contract: Contract,
     /// Why the call cannot be made.
     pub(crate) problem: Option<String>,
+    /// The limit on steps that its requests count in.
+    pub(crate) limit: Option<Arc<str>>,
 }
 
 impl Driven {
@@ -86,6 +88,9 @@ impl Driven {
         let args = Payload::encode(&CallArgs { round, ..self.args.clone() });
         let (server, tool) = (self.args.server.clone(), self.args.tool.clone());
         let body = Call { server, tool, contract: self.contract.clone(), problem: self.problem.clone() };
+        if let Some(limit) = &self.limit {
+            cx.limit(&**limit);
+        }
         cx.effect(self.name(suffix), options, args, Arc::new(body)).await
     }
 
@@ -264,8 +269,7 @@ impl Driven {
 
     async fn tell_to_cancel(&self, cx: &mut Cx, task: &TaskBegun) -> Result<bool, StepError<Failure>> {
         let args = Payload::encode(&self.task_args(task, Responses::new()));
-        let body = aether_core::step::StepBody::<crate::bodies::CancelTask>::shared();
-        cx.effect(self.name(".cancel"), REPEATABLE, args, body).await
+        cx.effect(self.name(".cancel"), REPEATABLE, args, Arc::new(StopTask)).await
     }
 
     /// What the end of a task means for the call.

@@ -66,7 +66,15 @@ pub enum McpError {
         /// How long the server asks to wait, if it said so.
         retry_after: Option<Duration>,
     },
-    /// The server refused the call as it is: unknown tool, wrong arguments, no authorization.
+    /// The server wants an authorization that the call did not have. It did not take the call.
+    #[error("{asked}: not authorized: {reason}")]
+    Unauthorized {
+        /// What was asked for.
+        asked: Asked,
+        /// What the server said.
+        reason: String,
+    },
+    /// The server refused the call as it is: unknown tool, wrong arguments.
     #[error("{asked}: refused: {reason}")]
     Refused {
         /// What was asked for.
@@ -140,6 +148,7 @@ impl McpError {
             | Self::Invalid { asked, .. }
             | Self::NotConnected { asked, .. }
             | Self::NotTaken { asked, .. }
+            | Self::Unauthorized { asked, .. }
             | Self::Refused { asked, .. }
             | Self::Failed { asked, .. }
             | Self::Timeout { asked, .. }
@@ -157,9 +166,11 @@ impl Classify for McpError {
     /// failure.
     fn class(&self) -> FailureClass {
         match self {
-            Self::UnknownServer { .. } | Self::Invalid { .. } | Self::Refused { .. } | Self::Asks { .. } => {
-                FailureClass::Permanent
-            }
+            Self::UnknownServer { .. }
+            | Self::Invalid { .. }
+            | Self::Unauthorized { .. }
+            | Self::Refused { .. }
+            | Self::Asks { .. } => FailureClass::Permanent,
             Self::NotConnected { .. } | Self::NotTaken { .. } | Self::Cancelled { .. } => {
                 FailureClass::Retryable
             }

@@ -124,7 +124,8 @@ impl Server {
         self
     }
 
-    /// Largest message of the server, in bytes. Default 8 MiB. A larger one counts as a lost answer.
+    /// Largest message of the server, in bytes. Default 8 MiB. A larger one counts as a lost answer. A list of
+    /// tools may have as much over all its pages.
     pub fn max_message(mut self, bytes: usize) -> Self {
         self.max_message = bytes;
         self

@@ -160,6 +160,10 @@ impl RuntimeTool for ServerTool {
         &self.tool.schema
     }
 
+    fn source(&self) -> String {
+        format!("MCP server `{}`", self.server)
+    }
+
     fn changes_world(&self) -> bool {
         self.contract.changes_world()
     }

@@ -198,6 +198,7 @@ fn told(error: StepError<ToolFailed>, contract: Contract) -> Result<String, Step
         StepError::Taken(holder) => StepError::Taken(holder),
         StepError::InDoubt(failure) => return Err(StepError::InDoubt(failure)),
         StepError::Cancelled(failure) => return Err(StepError::Cancelled(failure)),
+        StepError::OverBudget(over) => return Err(StepError::OverBudget(over)),
         StepError::Panicked(failure) if changes_world => return Err(StepError::Panicked(failure)),
         StepError::Panicked(failure) => StepError::Panicked(failure),
         StepError::Unrecordable(failure) if changes_world => return Err(StepError::Unrecordable(failure)),

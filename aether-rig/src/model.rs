@@ -2,11 +2,12 @@
 
 use std::pin::pin;
 
+use aether_core::budget::{Spend, Spent};
 use aether_core::payload::{Payload, PayloadError};
-use aether_core::step::{Body, BodyResult, StepCx};
+use aether_core::step::{Body, BodyResult, Estimating, StepCx};
 use aether_effects::recorded_error::body_error;
 use futures_util::future::{BoxFuture, Either, select};
-use rig_core::completion::{CompletionRequest, CompletionResponse};
+use rig_core::completion::{CompletionRequest, CompletionResponse, Usage};
 use serde::{Deserialize, Serialize};
 
 use crate::agents::RigAgents;
@@ -18,6 +19,11 @@ pub(crate) struct ModelArgs {
     pub(crate) agent: String,
     pub(crate) request: CompletionRequest,
 }
+
+/// Bytes of a question, as JSON, that are reckoned as one token: fewer than plain text of the usual scripts has.
+const BYTES_OF_A_TOKEN: u64 = 3;
+/// Tokens of an answer where the question does not limit them.
+const ASSUMED_OUTPUT: u64 = 4_096;
 
 /// The body of a question.
 pub(crate) struct AskModel;
@@ -37,6 +43,20 @@ impl Body for AskModel {
         args.decode::<ModelArgs>().map(drop)
     }
 
+    /// Tokens are reckoned by the length of the question. What rig's models cost is not known here.
+    fn estimate(&self, args: &Payload, facts: &Estimating<'_>) -> Result<Spend, String> {
+        if facts.currency.is_some() {
+            return Err("what a model of rig costs is not known: limit its tokens or calls".into());
+        }
+        let question = (args.as_str().len() as u64).div_ceil(BYTES_OF_A_TOKEN);
+        let limit = args.decode::<ModelArgs>().map_err(|error| error.to_string())?.request.max_tokens;
+        Ok(Spend {
+            calls: 1,
+            tokens: question.saturating_add(limit.unwrap_or(ASSUMED_OUTPUT)),
+            cost_nanos: 0,
+        })
+    }
+
     /// A question that an older version of rig recorded is the same one if this version writes it so.
     fn canonical_args(&self, args: &Payload) -> Result<Payload, PayloadError> {
         Payload::encode(&args.decode::<ModelArgs>()?)
@@ -52,7 +72,15 @@ async fn ask(cx: &StepCx, args: ModelArgs) -> Result<CompletionResponse, ModelFa
     let agents = cx.dep::<RigAgents>().map_err(|error| ModelFailed::missing(&agent, "agent", error))?;
     let served = agents.get(&agent)?;
     match select(pin!(served.ask(request)), pin!(cx.cancelled())).await {
-        Either::Left((answer, _)) => answer.map_err(|report| ModelFailed::reported(&agent, &report)),
+        Either::Left((answer, _)) => {
+            let answer = answer.map_err(|report| ModelFailed::reported(&agent, &report))?;
+            // Where the provider tells no usage, what was reserved counts.
+            let Usage { total_tokens, input_tokens, output_tokens, .. } = answer.usage;
+            let sum = input_tokens.zip(output_tokens).map(|(input, output)| input.saturating_add(output));
+            let tokens = total_tokens.or(sum).filter(|tokens| *tokens > 0);
+            cx.spent(Spent { calls: Some(1), tokens, cost_nanos: None });
+            Ok(answer)
+        }
         Either::Right(_) => Err(ModelFailed::dropped(&agent)),
     }
 }

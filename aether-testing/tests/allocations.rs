@@ -51,8 +51,8 @@ static COUNTING: Counting = Counting;
 type Limit = (&'static str, Class, f64, f64);
 
 const LIMITS: [Limit; 6] = [
-    ("memory", Class::Tool, 53.0, 67.0),
-    ("memory", Class::Read, 34.0, 67.0),
+    ("memory", Class::Tool, 53.0, 71.0),
+    ("memory", Class::Read, 34.0, 71.0),
     ("sqlite", Class::Tool, 52.0, 115.0),
     ("sqlite", Class::Read, 35.0, 115.0),
     // A batch is never shared here: one run is in flight.

@@ -43,7 +43,7 @@ async fn ask(
         let reason = format!("a question has 1 to {LONGEST} bytes");
         return Err(Refusal(StatusCode::BAD_REQUEST, reason));
     }
-    let mut before = Vec::with_capacity(2 * number);
+    let mut before = Vec::new();
     for earlier in 0..number {
         let run = engine.handle::<reply>(run_id(&chat, earlier)).await?;
         if !run.status().await?.is_terminal() {

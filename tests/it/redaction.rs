@@ -7,10 +7,14 @@ use std::time::Duration;
 
 use aether::Secret;
 use aether::http::{CxHttp, HttpClient, StepHttp};
+use aether::id::RunId;
 use aether::llm::{ChatRequest, ChatResponse, CxLlm, ModelClient, ModelError, Models};
 use aether::prelude::*;
 use aether::recording::Masking;
+use aether::resource::{Inspection, Verifier};
 use aether::sqlite::SqliteStore;
+use aether::store::Store;
+use aether::store::event::StateChanged;
 use aether::stream::StreamEvent;
 use aether::view::Status;
 use futures::future::BoxFuture;
@@ -18,7 +22,7 @@ use tracing_subscriber::EnvFilter;
 use wiremock::matchers::method;
 use wiremock::{Mock, MockServer, Request, ResponseTemplate};
 
-use crate::seeds::kit::in_time;
+use crate::seeds::kit::{in_time, until_waiting};
 
 /// What must not be seen.
 const PLANTED: &str = "hunter2-8f3a";
@@ -240,4 +244,117 @@ async fn what_is_redacted_is_the_same_argument_whatever_it_was() {
 async fn red_wait(cx: &mut Cx, said: String) -> Result<String> {
     cx.sleep(Duration::from_millis(1)).await;
     Ok(said)
+}
+
+/// Nobody knows whether it happened.
+#[step(effect = "tool", on_unknown = "probe", probe = red_look)]
+async fn red_unknown(cx: &mut StepCx, how: u32) -> Result<String> {
+    let (_cx, _how) = (cx, how);
+    Err(Failure::unknown("the line went dead"))
+}
+
+/// Says it in every way in which a probe can.
+async fn red_look(cx: &mut StepCx, how: u32) -> Result<Probe<String>> {
+    let _cx = cx;
+    match how {
+        0 => Ok(Probe::Happened(format!("done with {PLANTED}"))),
+        1 => Err(Failure::new(format!("no access with {PLANTED}"))),
+        _ => panic!("no eyes for {PLANTED}"),
+    }
+}
+
+/// Change two files.
+#[step(effect = "tool", changes = ["file"], confirm = "warn")]
+async fn red_change(cx: &mut StepCx) -> Result<u32> {
+    cx.changed("file", "a", "write");
+    cx.changed("file", "b", "write");
+    Ok(1)
+}
+
+/// Finds other files than were left.
+#[derive(Debug)]
+struct RedFiles;
+
+impl Verifier for RedFiles {
+    fn name(&self) -> &str {
+        "files"
+    }
+
+    fn look<'a>(&'a self, _: &'a RunId, _: &'a StateChanged) -> BoxFuture<'a, Result<Inspection>> {
+        let (expected, found) = (format!("not {PLANTED}"), format!("now {PLANTED}"));
+        Box::pin(std::future::ready(Ok(Inspection::Differs { expected, found })))
+    }
+}
+
+/// Plan, and be in doubt.
+#[workflow]
+async fn red_doubtful(cx: &mut Cx) -> Result<String> {
+    let mut seen: Vec<String> =
+        cx.plan("route", async |_: &mut Cx| Ok::<_, Failure>(vec![format!("by {PLANTED}")])).await?;
+    for how in 0..3 {
+        seen.push(red_unknown(cx, how).await.unwrap_or_else(|error| error.to_string()));
+    }
+    red_change(cx).await?;
+    seen.push(cx.signal("word").await?);
+    Ok(seen.join(" "))
+}
+
+#[tokio::test]
+async fn a_credential_is_not_in_what_probes_plans_and_verifiers_say() {
+    let lines = Lines::default();
+    let writer = lines.clone();
+    let subscriber = tracing_subscriber::fmt()
+        .with_env_filter(EnvFilter::new("aether=trace"))
+        .with_ansi(false)
+        .with_writer(move || writer.clone())
+        .finish();
+    let _listening = tracing::subscriber::set_default(subscriber);
+    let folder = tempfile::tempdir().unwrap();
+    let start = async || {
+        let store: Arc<dyn Store> = Arc::new(SqliteStore::open(folder.path().join("agent.db")).unwrap());
+        let builder = Engine::builder().store(store).poll_interval(Duration::from_millis(20));
+        let builder = builder.verifier("file", RedFiles).redact(Masking::only().text(PLANTED));
+        builder.start().await.unwrap()
+    };
+    let engine = start().await;
+    let run = engine.start::<red_doubtful>(()).id("doubtful").await.unwrap();
+    let id = run.id().clone();
+    in_time(until_waiting(&run)).await;
+    drop(run);
+    engine.shutdown().await.unwrap();
+    // The files are looked at when the run is resumed.
+    let engine = start().await;
+    engine.signal(&id, "word", "1", &"on").await.unwrap();
+    let result = in_time(engine.handle::<red_doubtful>("doubtful").await.unwrap().result()).await.unwrap();
+    assert!(result.starts_with("by *** done with ***") && result.contains("no eyes for ***"), "{result}");
+    let recording = format!("{:?}", engine.export_with(&id, &Masking::off()).await.unwrap());
+    assert!(recording.contains("now ***") && recording.contains("not ***"), "{recording}");
+    engine.shutdown().await.unwrap();
+    for file in std::fs::read_dir(folder.path()).unwrap() {
+        let path = file.unwrap().path();
+        assert!(!path.is_file() || !holds(&std::fs::read(&path).unwrap()), "{path:?}");
+    }
+    assert!(!holds(&lines.0.lock().unwrap()), "in the log");
+}
+
+/// Only plans.
+#[workflow]
+async fn red_planned(cx: &mut Cx) -> Result<String> {
+    let plan = cx.plan("route", async |_: &mut Cx| Ok::<_, Failure>(format!("by {PLANTED}"))).await?;
+    cx.sleep(Duration::from_millis(1)).await;
+    Ok(plan)
+}
+
+#[tokio::test]
+async fn an_answer_that_a_fork_replaces_is_redacted() {
+    let engine = Engine::builder().memory().redact(Masking::only().text(PLANTED)).start().await.unwrap();
+    let run = engine.start::<red_planned>(()).id("planned").await.unwrap();
+    assert_eq!(in_time(run.result()).await.unwrap(), "by ***");
+    let plan = engine.fork(run.id()).at_end().plan().await.unwrap();
+    let fork = plan.answer("0:plan.route", &format!("over {PLANTED}")).start("ann").await.unwrap();
+    let handle = engine.handle::<red_planned>(fork.id().as_str()).await.unwrap();
+    assert_eq!(in_time(handle.result()).await.unwrap(), "over ***");
+    let recording = format!("{:?}", engine.export_with(fork.id(), &Masking::off()).await.unwrap());
+    assert!(!recording.contains(PLANTED), "{recording}");
+    engine.shutdown().await.unwrap();
 }

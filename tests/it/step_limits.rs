@@ -1,17 +1,20 @@
 //! Limits on steps: shared by all runs and processes of a store, waited for durably, lowered by a provider.
 
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use aether::engine::Hold;
 use aether::llm::{ChatRequest, ChatResponse, ModelClient, ModelError, Models, Usage};
 use aether::people::Waiting;
 use aether::prelude::*;
 use aether::store::event::Event;
+use aether::store::memory::MemoryStore;
 use aether::store::{StepLimit, Store};
 use aether::view::Status;
+use aether_testing::SimEnvironment;
 use aether_testing::crash::{CrashPoint, CrashStore};
 use futures_util::future::BoxFuture;
+use tokio::time::Instant;
 
 use crate::seeds::kit::{Calls, Journal, Place, builder, in_time, run_id, stores, stores_at, until_waiting};
 
@@ -229,5 +232,40 @@ async fn a_process_that_dies_at_any_write_makes_no_call_before_its_time() {
             let waits = events.iter().filter(|event| matches!(event, Event::LimitAwaited(_))).count();
             assert!(waits <= 2, "{point}: {events:?}");
         }
+    }
+}
+
+/// The limit's places were given while a process ran; it runs again when all of them are long past.
+#[tokio::test(start_paused = true)]
+async fn those_who_come_long_after_their_places_do_not_begin_together() {
+    let (store, asked) = (MemoryStore::new(), Asked::default());
+    let world = SimEnvironment::new("2026-01-02T03:04:05Z".parse().unwrap(), 7);
+    let start = async || {
+        let builder = Engine::builder().environment(Arc::new(world.clone())).store(Arc::new(store.clone()));
+        builder.provide(Models::new(asked.clone())).start().await.unwrap()
+    };
+    let engine = start().await;
+    let limit = StepLimit::new("provider").unwrap().calls(10, Duration::from_secs(60)).unwrap();
+    engine.step_limits().set(limit).await.unwrap();
+    for number in 0..20 {
+        let run = engine.start::<questions>(1).id(format!("run-{number}")).await.unwrap();
+        if number > 0 {
+            until_waiting(&run).await;
+        }
+    }
+    engine.shutdown().await.unwrap();
+    let before = asked.times().len();
+    assert!(before < 10, "{before} began before");
+    tokio::time::sleep(Duration::from_secs(3_600)).await;
+
+    let engine = start().await;
+    for number in 0..20 {
+        let run = engine.handle::<questions>(&format!("run-{number}")).await.unwrap();
+        assert_eq!(run.result().await.unwrap(), 1);
+    }
+    let times = asked.times();
+    assert_eq!(times.len(), 20);
+    for pair in times[before..].windows(2) {
+        assert!(pair[1] - pair[0] >= Duration::from_millis(5_990), "{:?}", pair[1] - pair[0]);
     }
 }

@@ -1,11 +1,15 @@
 //! What a call sends and records, and what each answer means.
 
+use std::time::{Duration, Instant};
+
+use aether::error::RunError;
 use aether::mcp::{KEY_FIELD, Mcp, Server};
-use aether::store::{MemoryStore, Store};
+use aether::people::Waiting;
+use aether::store::{MemoryStore, StepLimit, Store};
 use serde_json::json;
 
 use crate::http_server::{Age, HttpServer, Manner, tool};
-use crate::kit::{Became, Declared, bank, call_all, engine, paid, recorded_text};
+use crate::kit::{Became, Declared, bank, call_all, engine, paid, pay, pay_limited, recorded_text};
 
 #[tokio::test]
 async fn a_call_carries_the_ledgers_key_and_no_credential_is_recorded() {
@@ -201,4 +205,61 @@ async fn a_list_of_tools_is_recorded_and_a_server_may_change_them() {
     let requests = server.requests();
     let verified = first.verify(run.id()).await.unwrap();
     assert_eq!((verified.recorded, server.requests()), (verified.matched, requests));
+}
+
+#[tokio::test]
+async fn a_list_of_tools_is_not_longer_than_a_message_over_all_its_pages() {
+    for (pages, fits) in [(3, true), (50, false)] {
+        let server = HttpServer::start(Age::Newer).await;
+        server.state.pages.store(pages, std::sync::atomic::Ordering::SeqCst);
+        let mcp = bank(Server::http(&server.url).max_message(4_000));
+        let engine = engine(&MemoryStore::new(), mcp).await;
+        let ended = engine.start::<call_all>(()).id("r").await.unwrap().result().await;
+        match &ended {
+            Ok(list) => assert!(fits && list.tools.len() == 1 && server.asked("tools/list") == pages),
+            Err(RunError::Failed(why)) => {
+                assert!(!fits && why.to_string().contains("all its pages"), "{why}");
+                assert!(server.asked("tools/list") < pages);
+            }
+            Err(_) => panic!("{ended:?}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn calls_that_wait_for_a_connect_that_fails_share_its_error() {
+    // It takes connections, and answers nothing.
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+    let mcp = bank(Server::http(url).connect_timeout(Duration::from_secs(1)));
+    let engine = engine(&MemoryStore::new(), mcp).await;
+    let (began, mut runs) = (Instant::now(), Vec::new());
+    for number in 0..8 {
+        runs.push(engine.start::<pay>(Declared::Not).id(format!("r{number}")).await.unwrap());
+    }
+    for run in runs {
+        let became = run.result().await.unwrap();
+        assert!(
+            matches!(&became, Became::Failed(text) if text.contains("no agreement within")),
+            "{became:?}"
+        );
+    }
+    // One after the other they would take eight seconds.
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+}
+
+#[tokio::test]
+async fn a_limit_on_steps_holds_for_a_call() {
+    let server = HttpServer::start(Age::Newer).await;
+    let engine = engine(&MemoryStore::new(), bank(Server::http(&server.url))).await;
+    let limit = StepLimit::new("bank").unwrap().calls(1, Duration::from_secs(3_600)).unwrap();
+    engine.step_limits().set(limit).await.unwrap();
+    let first = engine.start::<pay_limited>(()).id("first").await.unwrap();
+    assert_eq!(first.result().await.unwrap(), "paid");
+    let second = engine.start::<pay_limited>(()).id("second").await.unwrap();
+    let is_limit = |wait: &aether::people::Pending| wait.waiting == Waiting::Limit && wait.name == "bank";
+    while !engine.pending(second.id()).await.unwrap().iter().any(is_limit) {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert_eq!(server.executed(), 1);
 }

@@ -53,6 +53,8 @@ pub(crate) struct State {
     pub(crate) cut: Mutex<Option<Cut>>,
     pub(crate) manner: Mutex<Manner>,
     pub(crate) tools: Mutex<Vec<Value>>,
+    /// After how many pages the list of tools ends: each has all of them.
+    pub(crate) pages: AtomicUsize,
     /// Parameters of every executed call.
     pub(crate) executed: Mutex<Vec<Value>>,
     /// What a tool that asks or takes long does and saw.
@@ -81,6 +83,7 @@ impl HttpServer {
             cut: Mutex::new(None),
             manner: Mutex::new(Manner::Answers),
             tools: Mutex::new(vec![tool("pay", json!({}))]),
+            pages: AtomicUsize::new(1),
             executed: Mutex::default(),
             slow: Mutex::default(),
             asked: Mutex::default(),
@@ -214,7 +217,14 @@ fn answer(head: &str, body: &Value, state: &State) -> Option<String> {
         })),
         ("tools/list", _) => {
             let tools = Value::from(state.tools.lock().unwrap().clone());
-            result(json!({ "resultType": "complete", "tools": tools, "ttlMs": 0, "cacheScope": "private" }))
+            let mut page =
+                json!({ "resultType": "complete", "tools": tools, "ttlMs": 0, "cacheScope": "private" });
+            let cursor = body["params"]["cursor"].as_str().unwrap_or("1");
+            let number: usize = cursor.parse().unwrap();
+            if number < state.pages.load(Ordering::SeqCst) {
+                page["nextCursor"] = (number + 1).to_string().into();
+            }
+            result(page)
         }
         ("tools/call", _) => {
             let manner = state.manner.lock().unwrap().clone();
@@ -243,8 +253,12 @@ fn answer(head: &str, body: &Value, state: &State) -> Option<String> {
             }
         }
         (method, _) if method.starts_with("tasks/") => {
-            let known = state.slow.lock().unwrap().about_task(method, &body["params"]);
-            known.map_or_else(|| error(-32602), result)
+            let mut slow = state.slow.lock().unwrap();
+            match slow.refuses.clone() {
+                Some(Manner::Says(status)) => Some(plain(status)),
+                Some(Manner::Error(code)) => error(code),
+                _ => slow.about_task(method, &body["params"]).map_or_else(|| error(-32602), result),
+            }
         }
         (method, _) if method.starts_with("notifications/") => Some(plain("202 Accepted")),
         _ => error(-32601),

@@ -79,6 +79,19 @@ pub(crate) async fn pay_often(cx: &mut Cx, declared: Declared, times: u32) -> Re
     Ok(became)
 }
 
+/// Pays within a budget of one call and a moment.
+#[workflow]
+pub(crate) async fn pay_within(cx: &mut Cx, declared: Declared) -> Result<Became> {
+    let budget = Budget::new().calls(1).time(Duration::from_millis(300));
+    pay(cx.budget(budget), declared).await
+}
+
+/// Pays under a limit on steps.
+#[workflow]
+pub(crate) async fn pay_limited(cx: &mut Cx) -> Result<String> {
+    Ok(cx.limit("bank").mcp("bank").tool("pay").call().await?.text())
+}
+
 /// Pays, and fails afterwards.
 #[workflow]
 pub(crate) async fn pay_and_fail(cx: &mut Cx) -> Result<()> {

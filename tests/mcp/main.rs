@@ -21,3 +21,4 @@ mod serving;
 mod slow;
 mod tasks;
 mod toolboxes;
+mod waits;

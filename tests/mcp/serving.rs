@@ -188,6 +188,46 @@ async fn a_key_starts_one_run() {
     assert!(code == ErrorCode::INVALID_PARAMS && message.contains("another input"), "{message}");
     complete(&client, call("handle_ticket", &ticket(8), Some("l"))).await;
     assert_eq!(engine.count(aether::store::RunFilter::default()).await.unwrap(), 2);
+    for key in [json!(7), json!(null), json!(["k"])] {
+        let mut params = call("handle_ticket", &ticket(7), Some("k"));
+        params.meta.as_mut().unwrap().insert(KEY_FIELD.into(), key);
+        let (code, message) = refused(&client, params).await;
+        assert!(code == ErrorCode::INVALID_PARAMS && message.contains("not a string"), "{message}");
+    }
+    assert_eq!(engine.count(aether::store::RunFilter::default()).await.unwrap(), 2);
+}
+
+/// Shout by a child, and by one with an id that a call could have.
+#[workflow]
+pub(crate) async fn by_children(cx: &mut Cx) -> Result<String> {
+    let named = cx.child::<shout>("one".to_owned()).id("mcp:shout:named").await?;
+    Ok(named + &cx.child::<shout>("two".to_owned()).await?)
+}
+
+#[tokio::test]
+async fn neither_a_key_nor_a_task_reaches_the_run_of_a_child() {
+    let engine = engine().await;
+    let client = piped(&engine, Can::Wait).await;
+    let parent = engine.start::<by_children>(()).id("mcp:shout:k").await.unwrap();
+    assert_eq!(parent.result().await.unwrap(), "ONETWO");
+    let runs = engine.store().runs(aether::store::RunFilter::default()).await.unwrap();
+    let children: Vec<_> = runs.iter().filter(|run| run.parent.is_some()).map(|run| &run.id).collect();
+    assert_eq!(children.len(), 2);
+    for child in children {
+        let key = child.as_str().strip_prefix("mcp:shout:").unwrap();
+        let about = client.peer().get_task(GetTaskParams::new(child.as_str())).await;
+        assert!(
+            matches!(&about, Err(ServiceError::McpError(error)) if error.code == ErrorCode::INVALID_PARAMS),
+            "{about:?}"
+        );
+        let ended = client.peer().cancel_task(CancelTaskParams::new(child.as_str())).await;
+        assert!(ended.is_err(), "{child}");
+        if key.contains('/') {
+            // As a key it names a run of its own.
+            let other = complete(&client, call("shout", &json!({ "word": "hey" }), Some(key))).await;
+            assert_eq!(other["content"][0]["text"], "HEY");
+        }
+    }
 }
 
 /// The one request of a round, and its key.

@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
+use crate::http_server::Manner;
+
 /// What the tool does, and what it saw.
 #[derive(Debug, Default)]
 pub(crate) struct Slow {
@@ -21,6 +23,8 @@ pub(crate) struct Slow {
     pub(crate) looks: usize,
     pub(crate) updates: Vec<Value>,
     pub(crate) cancels: usize,
+    /// What requests about the task are answered with instead: a status, or an error.
+    pub(crate) refuses: Option<Manner>,
 }
 
 /// A task that a call becomes.

@@ -10,8 +10,8 @@ use aether::prelude::*;
 use aether::store::MemoryStore;
 use serde_json::{Value, json};
 
-use crate::http_server::HttpServer;
-use crate::kit::{Became, Declared, answered, bank, engine, paid, pay};
+use crate::http_server::{HttpServer, Manner};
+use crate::kit::{Became, Declared, answered, bank, engine, paid, pay, pay_within};
 use crate::slow::{Slow, Task, form};
 
 fn completed() -> Value {
@@ -176,4 +176,93 @@ async fn a_run_that_fails_later_leaves_a_task_alone_that_has_ended() {
     let run = engine.start::<crate::kit::pay_and_fail>(()).id("r").await.unwrap();
     assert!(matches!(run.result().await, Err(RunError::Failed(_))));
     assert_eq!(server.state.slow.lock().unwrap().cancels, 0);
+}
+
+const CHALLENGES: [&str; 2] = [
+    "401 Unauthorized\r\nwww-authenticate: Bearer",
+    "403 Forbidden\r\nwww-authenticate: Bearer error=\"insufficient_scope\"",
+];
+
+fn refuses(server: &HttpServer, manner: Option<Manner>) {
+    server.state.slow.lock().unwrap().refuses = manner;
+}
+
+#[tokio::test]
+async fn a_challenge_does_not_lose_a_task_which_is_asked_about_again() {
+    for status in CHALLENGES {
+        let server = tasking(task(0, completed())).await;
+        refuses(&server, Some(Manner::Says(status)));
+        let engine = engine(&MemoryStore::new(), bank(Server::http(&server.url))).await;
+        let run = engine.start::<pay>(Declared::Not).id("r").await.unwrap();
+        until(|| server.asked("tasks/get") >= 2).await;
+        refuses(&server, None);
+        assert_eq!(run.result().await.unwrap(), Became::Answered("paid".into()), "{status}");
+        assert_eq!((server.asked("tools/call"), server.executed()), (1, 1));
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_does_not_tell_how_a_task_stands_has_not_forgotten_it() {
+    for code in [-32601, -32600] {
+        let server = tasking(task(0, completed())).await;
+        refuses(&server, Some(Manner::Error(code)));
+        let engine = engine(&MemoryStore::new(), bank(Server::http(&server.url))).await;
+        let became = paid(&engine, Declared::Not).await;
+        assert!(
+            matches!(&became, Became::InDoubt(text) if text.starts_with("None") && text.contains("cannot be asked about")),
+            "{code}: {became:?}"
+        );
+        assert_eq!(server.asked("tools/call"), 1);
+    }
+}
+
+/// Cancels a run whose task runs, while the server answers like this; what could not be undone, and the cancels of the task.
+async fn cancelled_while(manner: Manner, recovers: bool) -> (usize, usize) {
+    let server = tasking(Task { poll_ms: 60_000, ..task(usize::MAX, completed()) }).await;
+    let engine = engine(&MemoryStore::new(), bank(Server::http(&server.url))).await;
+    let run = engine.start::<pay>(Declared::Not).id("r").await.unwrap();
+    while !engine.pending(run.id()).await.unwrap().iter().any(|wait| wait.waiting == Waiting::Timer) {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    refuses(&server, Some(manner));
+    engine.cancel(run.id(), "ann", "enough").await.unwrap();
+    if recovers {
+        until(|| server.asked("tasks/get") > 0).await;
+        refuses(&server, None);
+    }
+    let ended = run.result().await;
+    let Err(RunError::Cancelled { uncompensated, .. }) = ended else { panic!("{ended:?}") };
+    (uncompensated.len(), server.state.slow.lock().unwrap().cancels)
+}
+
+#[tokio::test]
+async fn a_task_of_which_nothing_is_told_is_not_undone() {
+    assert_eq!(cancelled_while(Manner::Says(CHALLENGES[0]), true).await, (0, 1));
+    assert_eq!(cancelled_while(Manner::Says(CHALLENGES[0]), false).await, (1, 0));
+    assert_eq!(cancelled_while(Manner::Error(-32601), false).await, (1, 0));
+}
+
+#[tokio::test]
+async fn a_budget_that_is_used_up_does_not_lose_a_task() {
+    let server = tasking(task(5, completed())).await;
+    let engine = engine(&MemoryStore::new(), bank(Server::http(&server.url))).await;
+    let run = engine.start::<pay_within>(Declared::Not).id("r").await.unwrap();
+    assert_eq!(run.result().await.unwrap(), Became::Answered("paid".into()));
+    let looks = server.state.slow.lock().unwrap().looks;
+    assert_eq!((looks, server.asked("tools/call")), (6, 1));
+
+    // What it asks for is told to it, and it is told to end.
+    let asks = Some(json!({ "amount": form() }));
+    let server = tasking(Task { asks, ..task(4, completed()) }).await;
+    let engine = crate::kit::engine(&MemoryStore::new(), bank(Server::http(&server.url))).await;
+    let run = engine.start::<pay_within>(Declared::Answering).id("r").await.unwrap();
+    assert_eq!(run.result().await.unwrap(), Became::Answered("paid".into()));
+    assert_eq!(server.state.slow.lock().unwrap().updates.len(), 1);
+
+    let server = tasking(task(usize::MAX, completed())).await;
+    let engine = crate::kit::engine(&MemoryStore::new(), bank(Server::http(&server.url))).await;
+    let run = engine.start::<pay_within>(Declared::ShortTask).id("r").await.unwrap();
+    let became = run.result().await.unwrap();
+    assert!(matches!(&became, Became::InDoubt(text) if text.starts_with("Some(TimedOut)")), "{became:?}");
+    assert_eq!(server.state.slow.lock().unwrap().cancels, 1);
 }

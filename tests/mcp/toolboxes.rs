@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use aether::agent::AgentReport;
 use aether::error::RunError;
 use aether::llm::{ChatMessage, ChatRequest, ChatResponse, ModelClient, ModelError, Models, ToolCall};
-use aether::mcp::{Contract, McpToolbox, Server};
+use aether::mcp::{Contract, Mcp, McpToolbox, Server};
 use aether::people::{Pending, Waiting};
 use aether::prelude::*;
 use aether::store::{MemoryStore, Store};
@@ -231,4 +231,26 @@ async fn approval(engine: &Engine, run: &aether::id::RunId) -> Pending {
         }
         tokio::time::sleep(std::time::Duration::from_millis(5)).await;
     }
+}
+
+/// An agent with the tools of two servers that a model cannot tell apart.
+#[workflow]
+async fn help_by_two(cx: &mut Cx) -> Result<AgentReport> {
+    let (one, other) = (McpToolbox::of("a.b"), McpToolbox::of("a_b"));
+    Ok(cx.agent("helper").toolbox(&one).toolbox(&other).run("pay").await?)
+}
+
+#[tokio::test]
+async fn two_servers_whose_tools_get_one_name_are_both_named() {
+    let server = HttpServer::start(Age::Newer).await;
+    let script = Script::new([says("never asked")]);
+    let mcp = Mcp::new().server("a.b", Server::http(&server.url)).server("a_b", Server::http(&server.url));
+    let engine = Engine::builder().memory().provide(mcp).provide(Models::new(script.clone()));
+    let engine = engine.start().await.unwrap();
+    let ended = engine.start::<help_by_two>(()).id("r").await.unwrap().result().await;
+    let Err(RunError::Failed(why)) = ended else { panic!("{ended:?}") };
+    let why = why.to_string();
+    let words = ["`a_b__pay`", "MCP server `a.b`", "MCP server `a_b`", "another name"];
+    assert!(words.iter().all(|word| why.contains(word)), "{why}");
+    assert!(script.asked().is_empty());
 }

@@ -54,22 +54,23 @@ impl Seal {
     ) -> Result<(), StoreError> {
         let (result, error) = (&mut entry.result, &mut entry.error);
         self.seal_outcome(&entry.key, result, error, run, labels)?;
+        if !self.is_set() {
+            return Ok(());
+        }
         let name = part(&entry.key, "names");
         let place = PayloadPlace::new(PayloadOwner::Run(run), &name).labels(labels);
         let failed =
             |error: serde_json::Error| refused(&place, CodecError::Failed { reason: error.to_string() });
-        if self.is_set() {
-            let business_key = entry.business_key.clone();
-            let names = Names { digest: entry.digest.as_str().to_owned(), business_key };
-            let names = serde_json::to_string(&names).map_err(failed)?;
-            match self.seal_text(&names, &place)? {
-                Some(sealed) => entry.digest = Digest::stored(&sealed),
-                // Where nothing is encoded any more, the name of a key still is, so that it is found; it stands here.
-                None if entry.business_key.is_some() => {
-                    entry.digest = Digest::stored(&self.escaped(&names, &place)?);
-                }
-                None => {}
+        let business_key = entry.business_key.clone();
+        let names = Names { digest: entry.digest.as_str().to_owned(), business_key };
+        let names = serde_json::to_string(&names).map_err(failed)?;
+        match self.seal_text(&names, &place)? {
+            Some(sealed) => entry.digest = Digest::stored(&sealed),
+            // Where nothing is encoded any more, the name of a key still is, so that it is found; it stands here.
+            None if entry.business_key.is_some() => {
+                entry.digest = Digest::stored(&self.escaped(&names, &place)?);
             }
+            None => {}
         }
         if let Some(key) = entry.business_key.as_mut().filter(|key| !open_keys.contains(*key)) {
             *key = self.business_key(key)?;
@@ -95,7 +96,7 @@ impl Seal {
         labels: Option<&Labels>,
     ) -> Result<(), StoreError> {
         for (what, value) in [("result", result), ("error", error)] {
-            if let Some(value) = value {
+            if let Some(value) = value.as_mut().filter(|value| !self.passes(value)) {
                 let name = part(key, what);
                 self.seal(value, &PayloadPlace::new(PayloadOwner::Run(run), &name).labels(labels))?;
             }

@@ -68,6 +68,11 @@ impl Seal {
         self.0.as_ref().is_some_and(|codec| codec.needs_labels())
     }
 
+    /// Whether a value is stored as it is, wherever that is: most are, without a codec, and need no name of a place.
+    pub(super) fn passes(&self, value: &Payload) -> bool {
+        !self.is_set() && !value.as_str().contains(BEGIN)
+    }
+
     fn encode(&self, plain: &[u8], place: &PayloadPlace<'_>) -> Result<Option<EncodedPayload>, CodecError> {
         match &self.0 {
             Some(codec) => safely(|| codec.encode(plain, place)),
@@ -199,23 +204,23 @@ impl Seal {
         labels: Option<&Labels>,
         position: Position,
     ) -> Result<(), StoreError> {
-        self.seal_events(frame, run, labels, |number| event_place(position, number))
+        self.seal_events(frame, run, labels, |number, kind| event_place(position, number, kind))
     }
 
-    /// As [`Seal::seal_frame`], with the place of each event by its number.
+    /// As [`Seal::seal_frame`], with the place of each event by its number and kind.
     pub(super) fn seal_events(
         &self,
         frame: &mut Frame,
         run: &RunId,
         labels: Option<&Labels>,
-        name: impl Fn(usize) -> String,
+        name: impl Fn(usize, &str) -> String,
     ) -> Result<(), StoreError> {
         if !self.is_set() || frame.count == 0 {
             return Ok(());
         }
         let mut at = String::from("events");
-        let sealed = encode_events(&frame.text, |number, text| {
-            at = name(number);
+        let sealed = encode_events(&frame.text, |number, kind, text| {
+            at = name(number, kind);
             let place = PayloadPlace::new(PayloadOwner::Run(run), &at).labels(labels);
             self.encode(text.as_bytes(), &place)
         });
@@ -232,11 +237,11 @@ impl Seal {
         &self,
         text: &str,
         run: &RunId,
-        name: impl Fn(usize) -> String,
+        name: impl Fn(usize, &str) -> String,
     ) -> Result<Option<String>, StoreError> {
         let mut at = String::from("events");
-        decode_events(text, |number, encoded| {
-            at = name(number);
+        decode_events(text, |number, kind, encoded| {
+            at = name(number, kind);
             self.decode(encoded, &PayloadPlace::new(PayloadOwner::Run(run), &at))
         })
         .map_err(|error| refused(&PayloadPlace::new(PayloadOwner::Run(run), &at), error))
@@ -247,14 +252,16 @@ impl Seal {
         // A store behind this one may have decoded it: an engine puts one in front of whatever it is given.
         for frame in frames.iter_mut().filter(|frame| frame.decoded.is_none()) {
             let position = frame.position;
-            frame.decoded = self.open_events(&frame.text, run, |number| event_place(position, number))?;
+            let place = |number, kind: &str| event_place(position, number, kind);
+            frame.decoded = self.open_events(&frame.text, run, place)?;
         }
         Ok(())
     }
 }
 
-fn event_place(position: Position, number: usize) -> String {
-    format!("event {}", position.saturating_add(number as Position))
+/// The place of an event. Its kind is a part of it: an event is not read as one of another kind.
+fn event_place(position: Position, number: usize, kind: &str) -> String {
+    format!("event {} `{kind}`", position.saturating_add(number as Position))
 }
 
 /// Replaces a value, where there is something to replace it with.

@@ -12,8 +12,10 @@ use jiff::Timestamp;
 
 use crate::codec::seal::Seal;
 use crate::codec::subjects::{Subject, Subjects};
+use crate::codec::values::is_erased;
 use crate::codec::work::CodedWork;
 use crate::journal::encoded::key_of;
+use crate::journal::event::Event;
 use crate::journal::frame::{Frame, StoredFrame};
 use crate::journal::large_values::LargeValue;
 use crate::store::api::{Append, Durability, END_REQUESTS, Store, StoreClock, StoredEffect, Work};
@@ -66,10 +68,13 @@ fn of_run<'p>(run: &'p RunId, name: &'p str) -> PayloadPlace<'p> {
 
 const INPUT_DIGEST: &str = "digest of the input";
 
-/// Whether a frame holds nothing but the end of a run that somebody asked for.
+/// Whether a frame holds nothing but the end of a run that somebody asked for, and nothing of what the run did.
 fn is_asked_end(frame: &Frame) -> bool {
-    let begins = |kind: &str| frame.text.starts_with(&format!("[{{\"{kind}\":"));
-    frame.count == 1 && (begins("run_terminated") || begins("run_cancelled"))
+    match serde_json::from_str::<Vec<Event>>(&frame.text).as_deref() {
+        Ok([Event::RunTerminated(_)]) => true,
+        Ok([Event::RunCancelled(end)]) => end.uncompensated.is_empty(),
+        _ => false,
+    }
 }
 
 impl CodedStore {
@@ -78,22 +83,24 @@ impl CodedStore {
         Self { inner, seal: Seal(codec), subjects: Arc::default() }
     }
 
-    /// The labels of a run, where the codec asks for them.
+    /// The labels of a run, where the codec asks for them. Those of a run that is not advanced here are read each time: it
+    /// may have been purged and started again, for somebody else.
     async fn labels(&self, run: &RunId) -> Result<Option<Labels>, StoreError> {
         if !self.seal.needs_labels() {
             return Ok(None);
         }
-        if let Some(labels) = self.subjects.labels(run) {
-            return Ok(Some(labels));
+        if let Some(subject) = self.subjects.advanced(run) {
+            return Ok(Some(subject.labels));
         }
-        let Some(record) = self.inner.run(run).await? else {
-            return Err(StoreError::UnknownRun { run: run.clone() });
+        let labels = match self.inner.run(run).await? {
+            Some(record) => Some(record.labels),
+            // It is about to be created.
+            None => self.subjects.labels(run),
         };
-        self.subjects.see(run, &record.labels);
-        Ok(Some(record.labels))
+        labels.map(Some).ok_or_else(|| StoreError::UnknownRun { run: run.clone() })
     }
 
-    /// The labels of a run that this process advances.
+    /// The labels of a run that this process advances, or advanced: what its bodies hand over is of that run.
     fn labels_here(&self, run: &RunId) -> Result<Option<Labels>, StoreError> {
         if !self.seal.needs_labels() {
             return Ok(None);
@@ -131,8 +138,8 @@ impl CodedStore {
         if append.work.is_none() {
             let sealed = seal.seal_frame(&mut append.frame, &run, labels, first);
             match sealed {
-                // What an operator says reaches the run although its own key is gone.
-                Err(StoreError::Codec { .. }) if labels.is_some() && is_asked_end(&append.frame) => {
+                // What an operator says reaches the run although its own key was destroyed.
+                Err(error) if is_erased(&error) && labels.is_some() && is_asked_end(&append.frame) => {
                     seal.seal_frame(&mut append.frame, &run, None, first)?;
                 }
                 sealed => sealed?,
@@ -421,7 +428,7 @@ impl Store for CodedStore {
             let mut leases = self.inner.claim(request).await?;
             for lease in &mut leases {
                 if self.seal.is_set() {
-                    self.subjects.begin(&lease.run.id, &lease.run.labels);
+                    self.subjects.begin(&lease.run.id, &lease.run.labels, lease.run.epoch);
                 }
                 self.open_record(&mut lease.run);
             }
@@ -447,7 +454,12 @@ impl Store for CodedStore {
         lease: Duration,
         noticed: Vec<LostRun>,
     ) -> BoxFuture<'_, Result<Vec<LostRun>, StoreError>> {
-        self.inner.renew(worker, lease, noticed)
+        let lost = self.inner.renew(worker, lease, noticed);
+        Box::pin(async move {
+            let lost = lost.await?;
+            lost.iter().for_each(|lost| self.subjects.lose(&lost.run, lost.epoch));
+            Ok(lost)
+        })
     }
 
     fn is_renewed(&self, worker: &WorkerId, run: &RunId) -> bool {
@@ -546,12 +558,19 @@ impl Store for CodedStore {
         Box::pin(async move { self.open_messages(&run, messages.await?) })
     }
 
+    /// One that cannot be read is passed on as it stands in the store: that it was asked for can be seen.
     fn end_requests<'s>(&'s self, run: &RunId) -> BoxFuture<'s, Result<Vec<Message>, StoreError>> {
         let (run, messages) = (run.clone(), self.inner.inbox(run, 0));
         Box::pin(async move {
             let mut messages = messages.await?;
             messages.retain(|message| END_REQUESTS.contains(&&*message.topic));
-            self.open_messages(&run, messages)
+            for message in &mut messages {
+                match self.seal.open_message(message, &run) {
+                    Ok(()) | Err(StoreError::Codec { .. }) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            Ok(messages)
         })
     }
 
@@ -659,7 +678,15 @@ impl Store for CodedStore {
             let labels = self.labels_here(&write.run)?;
             self.seal.seal_stream(write, labels.as_ref())
         };
-        let sealed: Vec<_> = writes.iter_mut().map(|write| seal(write).is_ok()).collect();
+        let is_sealed = |write: &mut StreamWrite| match seal(write) {
+            Ok(()) => true,
+            Err(error) => {
+                let (run, command) = (&write.run, &write.command);
+                tracing::warn!(target: "aether::step", %run, %command, %error, "a chunk of a stream cannot be encoded");
+                false
+            }
+        };
+        let sealed: Vec<_> = writes.iter_mut().map(is_sealed).collect();
         let mut kept = sealed.iter();
         writes.retain(|_| kept.next().is_some_and(|sealed| *sealed));
         let written = self.inner.write_streams(writes);
@@ -842,11 +869,17 @@ impl Store for CodedStore {
         self.inner.queue_position(run, now)
     }
 
+    /// One whose key was destroyed has the record `null`, so that it can be removed.
     fn keyed_start(&self, name: &str) -> BoxFuture<'_, Result<Option<KeyedStart>, StoreError>> {
         let start = self.inner.keyed_start(name);
         Box::pin(async move {
             let mut start = start.await?;
-            start.iter_mut().try_for_each(|start| self.seal.open_start(start))?;
+            if let Some(start) = &mut start {
+                match self.seal.open_start(start) {
+                    Err(error) if is_erased(&error) => start.record = Payload::null(),
+                    opened => opened?,
+                }
+            }
             Ok(start)
         })
     }
@@ -905,3 +938,6 @@ impl Store for CodedStore {
         self.inner.close()
     }
 }
+
+#[cfg(test)]
+mod tests;

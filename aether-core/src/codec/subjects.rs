@@ -1,13 +1,14 @@
 //! Whose key a value gets: the labels of runs, for codecs that choose the key by them.
 //!
-//! Promise: a run that this process advances is known from its claim to its release, so that an append needs no read.
+//! Promise: a run that this process advances is known from its claim to its release, so that an append needs no read. What is
+//! known of others is not trusted where their record can be read.
 //! Nothing is kept where the codec does not ask for labels.
 
 use std::collections::BTreeSet;
 use std::sync::{MutexGuard, PoisonError};
 
 use crate::sched::{HashMap, Mutex};
-use crate::vocabulary::id::RunId;
+use crate::vocabulary::id::{Epoch, RunId};
 use crate::vocabulary::labels::Labels;
 
 /// How many runs that this process does not advance are remembered.
@@ -19,6 +20,8 @@ pub(super) struct Subject {
     pub(super) labels: Labels,
     /// Number of what was begun.
     pub(super) number: u64,
+    /// Since when it is advanced.
+    pub(super) epoch: Epoch,
     /// Business keys of its rows that were acquired before there was a codec: they stand in the open, and are held so.
     pub(super) open_keys: BTreeSet<String>,
 }
@@ -31,9 +34,10 @@ struct Known {
 }
 
 impl Known {
-    fn begin(&mut self, run: &RunId, labels: &Labels) -> u64 {
+    fn begin(&mut self, run: &RunId, labels: &Labels, epoch: Epoch) -> u64 {
         self.begun += 1;
-        let subject = Subject { labels: labels.clone(), number: self.begun, open_keys: BTreeSet::new() };
+        let subject =
+            Subject { labels: labels.clone(), number: self.begun, epoch, open_keys: BTreeSet::new() };
         self.advanced.insert(run.clone(), subject);
         self.begun
     }
@@ -62,15 +66,24 @@ impl Subjects {
     }
 
     /// This process advances the run from here on: it has claimed it.
-    pub(super) fn begin(&self, run: &RunId, labels: &Labels) {
-        self.lock().begin(run, labels);
+    pub(super) fn begin(&self, run: &RunId, labels: &Labels, epoch: Epoch) {
+        self.lock().begin(run, labels, epoch);
+    }
+
+    /// Another process has taken the run that this one advanced at `epoch`.
+    pub(super) fn lose(&self, run: &RunId, epoch: Epoch) {
+        let mut known = self.lock();
+        if known.advanced.get(run).is_some_and(|subject| subject.epoch == epoch) {
+            known.end(run);
+        }
     }
 
     /// This process is about to create the run. Answers the number of what it began, or nothing where the run is advanced
     /// already: then it is there, and the creation will find it.
     pub(super) fn begin_new(&self, run: &RunId, labels: &Labels) -> Option<u64> {
         let mut known = self.lock();
-        if known.advanced.contains_key(run) { None } else { Some(known.begin(run, labels)) }
+        // Its creator holds the first epoch.
+        if known.advanced.contains_key(run) { None } else { Some(known.begin(run, labels, 1)) }
     }
 
     /// Number of what was begun last of a run that this process advances.
@@ -106,7 +119,7 @@ impl Subjects {
         self.lock().end(run);
     }
 
-    /// Notes the labels of a run, which never change.
+    /// Notes the labels of a run that is about to be created.
     pub(super) fn see(&self, run: &RunId, labels: &Labels) {
         self.lock().see(run, labels.clone());
     }

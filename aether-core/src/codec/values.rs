@@ -24,6 +24,11 @@ fn failed(error: impl std::fmt::Display) -> CodecError {
     CodecError::Failed { reason: error.to_string() }
 }
 
+/// Whether a value cannot be encoded or decoded because its key was destroyed on purpose.
+pub(super) fn is_erased(error: &StoreError) -> bool {
+    matches!(error, StoreError::Codec { error: CodecError::DestroyedKey { .. }, .. })
+}
+
 fn of_message(message: &Message) -> String {
     format!("message `{}` on `{}`", message.id, message.topic)
 }
@@ -36,13 +41,13 @@ fn of_end(command: &CommandId) -> String {
     format!("end of the streams from `{command}`")
 }
 
-fn of_effect(effect: &StoredEffect, number: usize) -> String {
-    format!("event {number} of the outcome under `{}`", effect.key)
+fn of_effect(effect: &StoredEffect, number: usize, kind: &str) -> String {
+    format!("event {number} `{kind}` of the outcome under `{}`", effect.key)
 }
 
 impl Seal {
-    /// Encodes a message. A request to end a run whose own key is gone is encoded as nobody's: what an operator says must
-    /// reach the run.
+    /// Encodes a message. A request to end a run whose own key was destroyed is encoded as nobody's: what an operator says
+    /// must reach the run.
     pub(super) fn seal_message(
         &self,
         message: &mut Message,
@@ -52,7 +57,9 @@ impl Seal {
         let name = of_message(message);
         let place = PayloadPlace::new(PayloadOwner::Run(run), &name);
         match self.seal(&mut message.payload, &place.labels(labels)) {
-            Err(StoreError::Codec { .. }) if labels.is_some() && END_REQUESTS.contains(&&*message.topic) => {
+            Err(error)
+                if is_erased(&error) && labels.is_some() && END_REQUESTS.contains(&&*message.topic) =>
+            {
                 self.seal(&mut message.payload, &place)
             }
             sealed => sealed,
@@ -214,7 +221,7 @@ impl Seal {
         labels: Option<&Labels>,
     ) -> Result<(), StoreError> {
         let mut frame = effect.frame.clone();
-        self.seal_events(&mut frame, &effect.run, labels, |number| of_effect(effect, number))?;
+        self.seal_events(&mut frame, &effect.run, labels, |number, kind| of_effect(effect, number, kind))?;
         effect.frame = frame;
         for LargeValue { value, at } in values {
             let bytes = self.seal_blob(&effect.run, &at.sha256, value.as_str().as_bytes(), labels)?;
@@ -232,7 +239,8 @@ impl Seal {
     }
 
     pub(super) fn open_effect(&self, effect: &mut StoredEffect) -> Result<(), StoreError> {
-        let opened = self.open_events(&effect.frame.text, &effect.run, |number| of_effect(effect, number))?;
+        let place = |number, kind: &str| of_effect(effect, number, kind);
+        let opened = self.open_events(&effect.frame.text, &effect.run, place)?;
         if let Some(text) = opened {
             effect.frame.text = text;
         }

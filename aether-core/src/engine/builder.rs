@@ -307,8 +307,9 @@ impl EngineBuilder {
     }
 
     /// Replaces what `masking` finds before it is recorded, hashed or handed on: in inputs, arguments, results, errors with
-    /// their texts, messages of panics, HTTP exchanges, prompts, messages, questions, streams and progress. What was replaced
-    /// is gone: a body gets the arguments that are recorded, and a model the prompt that is recorded.
+    /// their texts, messages of panics, plans, what probes and verifiers say, HTTP exchanges, prompts, messages, questions,
+    /// streams, progress, and answers that a fork replaces. What was replaced is gone: a body gets the arguments that are
+    /// recorded, and a model the prompt that is recorded.
     ///
     /// ```
     /// # use aether_core::engine::Engine;

@@ -50,7 +50,8 @@ pub(crate) fn resolution_topic(invocation: &InvocationId) -> String {
 }
 
 /// Topic of the inbox under which the question about a resource is answered. Kinds and ids of resources hold anything
-/// at any length, so a hash names them.
+/// at any length, so a hash names them. It has no key and topics stand in the open, also where there is a payload codec: who
+/// guesses a resource can see that it was decided about.
 pub(crate) fn confirm_topic(command: &CommandId, resource: &str, id: &str) -> String {
     let mut hash = Sha256::new();
     hash.update((resource.len() as u64).to_be_bytes());

@@ -1,7 +1,7 @@
 //! Encoded events: how a frame says what stands in the open and what went through a payload codec.
 //!
 //! Promise: what is not on the list of open fields is encoded, also a field that a later build adds; decoding gives back the
-//! event byte for byte, and refuses one whose open fields are not those that were encoded.
+//! event byte for byte, and refuses one whose kind or open fields are not those that were encoded.
 //!
 //! An encoded event has its open fields and, beside them, `encoded`, where no user's value can be:
 //! `{"command_committed":{"command":"0:look","outcome":"success","encoded":{"key":"2026","data":"…"}}}`. The data is the
@@ -21,8 +21,8 @@ const FIELD: &str = "encoded";
 /// Every frame with an encoded event contains this text; a frame that contains it need not have one.
 const TRACE: &str = "\"encoded\":{\"key\":";
 
-/// Fields of events that stay in the open: ids, names and places in the program, times, and how things stand. `decision` is
-/// among them where it is one word.
+/// Fields of events that stay in the open: ids, names and places in the program, times, and how things stand. `version`, too,
+/// in events of [`VERSIONED`].
 const OPEN: &[&str] = &[
     "asks",
     "attempt",
@@ -70,11 +70,18 @@ const OPEN: &[&str] = &[
     "until",
     "verdict",
     "verifier",
-    "version",
     "winner",
     "worker",
     "workflow",
 ];
+
+/// Kinds of events whose `version` is a number of the program. A resource's is a digest of what it holds.
+const VERSIONED: &[&str] = &["run_created", "version_marked"];
+
+/// Whether this field of an event of this kind stays in the open.
+fn is_open(kind: &str, name: &str) -> bool {
+    OPEN.contains(&name) || name == "version" && VERSIONED.contains(&kind)
+}
 
 /// The value of [`FIELD`].
 #[derive(Serialize, Deserialize)]
@@ -113,11 +120,11 @@ pub(crate) fn key_of(text: &str) -> Option<String> {
     Some(serde_json::from_str::<Encoded>(fields.get()).map_or_else(|_| String::new(), |encoded| encoded.key))
 }
 
-/// The text of a frame whose events `encode` encodes, each by its number in the frame; `None` where it leaves all as they
-/// are.
+/// The text of a frame whose events `encode` encodes, each by its number in the frame and its kind; `None` where it leaves
+/// all as they are.
 pub(crate) fn encode_events(
     text: &str,
-    mut encode: impl FnMut(usize, &str) -> Result<Option<EncodedPayload>, CodecError>,
+    mut encode: impl FnMut(usize, &str, &str) -> Result<Option<EncodedPayload>, CodecError>,
 ) -> Result<Option<String>, CodecError> {
     let events: Vec<Fields<'_>> = serde_json::from_str(text).map_err(failed)?;
     let mut changed = false;
@@ -126,11 +133,11 @@ pub(crate) fn encode_events(
         let mut kinds = Vec::with_capacity(1);
         for (kind, whole) in event {
             let fields: Fields<'_> = serde_json::from_str(whole.get()).map_err(failed)?;
-            let is_open = fields.keys().all(|name| OPEN.contains(&name.as_str()));
-            let value = if is_open { None } else { encode(number, whole.get())? };
+            let is_open = fields.keys().all(|name| is_open(kind, name));
+            let value = if is_open { None } else { encode(number, kind, whole.get())? };
             changed |= value.is_some();
             let text = match value {
-                Some(value) => in_part(&fields, &value)?,
+                Some(value) => in_part(kind, &fields, &value)?,
                 None => whole.get().to_owned(),
             };
             kinds.push(format!("{}:{text}", quoted(kind)));
@@ -141,8 +148,8 @@ pub(crate) fn encode_events(
 }
 
 /// The open fields of an event, with the whole of it encoded.
-fn in_part(fields: &Fields<'_>, value: &EncodedPayload) -> Result<String, CodecError> {
-    let open = fields.iter().filter(|(name, _)| OPEN.contains(&name.as_str()));
+fn in_part(kind: &str, fields: &Fields<'_>, value: &EncodedPayload) -> Result<String, CodecError> {
+    let open = fields.iter().filter(|(name, _)| is_open(kind, name));
     let mut parts: Vec<_> = open.map(|(name, value)| format!("{}:{}", quoted(name), value.get())).collect();
     let encoded = Encoded { key: value.key.clone(), data: to_base64(&value.bytes) };
     let encoded = serde_json::to_string(&encoded).map_err(failed)?;
@@ -151,10 +158,10 @@ fn in_part(fields: &Fields<'_>, value: &EncodedPayload) -> Result<String, CodecE
 }
 
 /// The text of a frame as it was before it was encoded; `None` where no event is encoded. `decode` decodes each by its
-/// number in the frame.
+/// number in the frame and its kind.
 pub(crate) fn decode_events(
     text: &str,
-    mut decode: impl FnMut(usize, &EncodedPayload) -> Result<String, CodecError>,
+    mut decode: impl FnMut(usize, &str, &EncodedPayload) -> Result<String, CodecError>,
 ) -> Result<Option<String>, CodecError> {
     if !text.contains(TRACE) {
         return Ok(None);
@@ -172,8 +179,8 @@ pub(crate) fn decode_events(
                     let Encoded { key, data } = serde_json::from_str(encoded.get()).map_err(failed)?;
                     let altered = || CodecError::Altered { key: key.clone() };
                     let bytes = from_base64(&data).ok_or_else(altered)?;
-                    let plain = decode(number, &EncodedPayload { key: key.clone(), bytes })?;
-                    if !agrees(&fields, &plain) {
+                    let plain = decode(number, kind, &EncodedPayload { key: key.clone(), bytes })?;
+                    if !agrees(kind, &fields, &plain) {
                         return Err(altered());
                     }
                     plain
@@ -188,9 +195,9 @@ pub(crate) fn decode_events(
 }
 
 /// Whether the open fields of an event are those of the event that was encoded.
-fn agrees(fields: &Fields<'_>, plain: &str) -> bool {
+fn agrees(kind: &str, fields: &Fields<'_>, plain: &str) -> bool {
     let Ok(whole) = serde_json::from_str::<Fields<'_>>(plain) else { return false };
-    let open = whole.keys().filter(|name| OPEN.contains(&name.as_str())).count();
+    let open = whole.keys().filter(|name| is_open(kind, name)).count();
     open + 1 == fields.len()
         && fields
             .iter()
@@ -206,11 +213,11 @@ mod tests {
         bytes.iter().map(|byte| !byte).collect()
     }
 
-    fn encode(_: usize, text: &str) -> Result<Option<EncodedPayload>, CodecError> {
+    fn encode(_: usize, _: &str, text: &str) -> Result<Option<EncodedPayload>, CodecError> {
         Ok(Some(EncodedPayload { key: "k".into(), bytes: turned(text.as_bytes()) }))
     }
 
-    fn decode(_: usize, value: &EncodedPayload) -> Result<String, CodecError> {
+    fn decode(_: usize, _: &str, value: &EncodedPayload) -> Result<String, CodecError> {
         String::from_utf8(turned(&value.bytes)).map_err(failed)
     }
 
@@ -243,12 +250,20 @@ mod tests {
     }
 
     #[test]
+    fn the_version_of_a_resource_is_not_open_and_the_program_s_is() {
+        let text = r#"[{"state_changed":{"command":"0:x","resource":"file","id":"a","version":"d1gest"}},{"run_created":{"version":3,"input":"x"}}]"#;
+        let encoded = encode_events(text, encode).unwrap().unwrap();
+        assert!(!encoded.contains("d1gest") && encoded.contains("\"version\":3"), "{encoded}");
+        assert_eq!(decode_events(&encoded, decode).unwrap().as_deref(), Some(text));
+    }
+
+    #[test]
     fn a_value_that_looks_like_an_encoded_event_is_a_value() {
         let text = r#"[{"command_committed":{"command":"0:x","outcome":"success","result":{"encoded":{"key":"k","data":""}}}}]"#;
         assert_eq!(key_of(text), None);
         assert_eq!(decode_events(text, decode), Ok(None));
         let encoded = encode_events(text, encode).unwrap().unwrap();
         assert_eq!(decode_events(&encoded, decode).unwrap().as_deref(), Some(text));
-        assert_eq!(encode_events(text, |_, _| Ok(None)), Ok(None));
+        assert_eq!(encode_events(text, |_, _, _| Ok(None)), Ok(None));
     }
 }

@@ -152,8 +152,8 @@ impl Spending {
     }
 
     /// Of an attempt that did not come back, and that is made again: what it had reserved is spent.
-    pub(crate) fn lose(&mut self, command: &CommandId) {
-        self.close(command, None);
+    pub(crate) fn lose(&mut self, command: &CommandId) -> bool {
+        self.close(command, None)
     }
 
     /// Notes a reservation. One that the same call has open was lost with its attempt.

@@ -100,6 +100,7 @@ fn step_call(
         unknown_tries: 0,
         execution: None,
         disowned: false,
+        returned: None,
         counts_in: call.counts_in,
         reserved: None,
         spent: None,

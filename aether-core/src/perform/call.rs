@@ -322,6 +322,8 @@ pub(crate) struct StepCall {
     pub(crate) execution: Option<Arc<Execution>>,
     /// The outcome is not that of a body.
     pub(crate) disowned: bool,
+    /// The attempt whose body is known to have come back without an outcome: it handed its completion over.
+    pub(crate) returned: Option<u32>,
     /// The budgets that it counts in.
     pub(crate) counts_in: CountsIn,
     /// What the newest attempt has reserved of them.

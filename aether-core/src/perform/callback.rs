@@ -11,10 +11,11 @@ use jiff::Timestamp;
 
 use crate::inbox::replies::{ExternalReply, Reply};
 use crate::inbox::topics::callback_topic;
-use crate::journal::event::{CallbackAwaited, CallbackReceived};
+use crate::journal::event::{CallbackAwaited, CallbackReceived, InvocationDecision};
 use crate::journal::history::Invocation;
 use crate::perform::body_outcome::BodyOutcome;
 use crate::perform::call::{Next, StepCall};
+use crate::run::append::AppendExtras;
 use crate::run::reply_receiver::{Received, ReplyReceiver};
 use crate::run::taken::Taken;
 use crate::vocabulary::environment::later;
@@ -27,6 +28,10 @@ impl StepCall {
         invocation: &Invocation,
         callback: Option<(InvocationId, Option<Timestamp>)>,
     ) -> Next {
+        // Unless it was called again since.
+        let is_awaited = callback.as_ref().is_some_and(|(awaited, _)| *awaited == invocation.id);
+        self.returned =
+            (is_awaited && invocation.decision != Some(InvocationDecision::Retry)).then_some(self.attempt);
         // Reports first: one that came while no process ran is an outcome, and leaves the policy nothing to decide.
         if let Some(next) = self.early_callback(&invocation.id).await {
             return next;
@@ -47,7 +52,10 @@ impl StepCall {
         events.push(CallbackAwaited { command, invocation, until }.into());
         // Durable before the wait: after a crash the journal must say that a callback is awaited, or the invocation
         // would count as unknown while its report is on the way.
-        self.run.append_large_durably(events).await;
+        let stored = self.run.store_large(&events).await;
+        let mut extras = AppendExtras { stored, ..AppendExtras::default() };
+        self.hand_over_streams(&mut extras);
+        self.run.append_durably(events, None, extras).await;
         self.round += u32::from(std::mem::replace(&mut self.handed_over, true));
         self.await_callback(until).await
     }
@@ -135,6 +143,10 @@ impl StepCall {
         match (ended, too_large) {
             (Ok(ended), None) => {
                 let (command, invocation) = (self.command.clone(), self.invocation());
+                if self.returned != Some(self.attempt) {
+                    // The body was cut off in the middle of what it sent.
+                    self.disown_streams();
+                }
                 self.notes.push(CallbackReceived { command, invocation }.into());
                 self.consumed.extend(consumed);
                 self.round = replies.round;

@@ -11,6 +11,7 @@ use crate::run::append::AppendExtras;
 use crate::store::api::StoredEffect;
 use crate::store::ledger::{LedgerEntry, LedgerStatus, LedgerUpdate};
 use crate::store::read::effect_events;
+use crate::store::streams::kept_of;
 use crate::vocabulary::outcome::Outcome;
 use crate::vocabulary::payload::Answered;
 
@@ -55,7 +56,7 @@ impl StepCall {
             Event::ResultUnreadable(e) => Some(self.not_read(&e.reason)),
             _ => None,
         });
-        let answered = final_outcome(&events);
+        let (answered, keeps) = (final_outcome(&events), kept_of(&effect.frame.text));
         let row = if effect.status.is_some() { self.row(&effect.key).await } else { None };
         let recovered = Recovered { reported: &events, row: row.as_ref() };
         // Before the append: a resource that has changed since may fail the run, and the workflow must not see the
@@ -85,7 +86,7 @@ impl StepCall {
         let due = retried.map(|retried| retried.due);
         self.started = true;
         if let Some(answered) = &answered {
-            self.end_streams(answered, &mut extras);
+            self.end_streams_but(keeps, answered, &mut extras);
         }
         self.run.append(events, extras);
         match (answered, due) {

@@ -16,6 +16,7 @@ use crate::run::taken::Taken;
 use crate::store::api::StoredEffect;
 use crate::store::error::AppendError;
 use crate::store::ledger::LedgerStatus;
+use crate::store::streams::with_kept;
 use crate::vocabulary::failure::StepError;
 use crate::vocabulary::outcome::Outcome;
 use crate::vocabulary::payload::{Answered, Payload};
@@ -87,7 +88,7 @@ impl StepCall {
             let _in_flight = run.in_flight();
             extras.stored = large(&events, run.shared.limits.inline);
             let frame = match Frame::referring(&events, &extras.stored) {
-                Ok(frame) => frame,
+                Ok(frame) => extras.streams.iter().fold(frame, with_kept),
                 Err(error) => return run.stop(unencodable(run, error)).await,
             };
             let status = extras.ledger.first().map(|update| update.status);

@@ -150,6 +150,7 @@ impl StepCall {
             verifier: verifier.name().to_owned(),
             asks: false,
         };
+        let redaction = &self.run.shared.redaction;
         match self.look(&*verifier, change).await {
             Ok(Inspection::Unchanged) => {
                 self.journal(&found);
@@ -158,12 +159,13 @@ impl StepCall {
             Ok(Inspection::Differs { expected, found: instead }) => {
                 found.verdict = StateVerdict::Differs;
                 found.asks = self.options.confirm == Confirm::Ask;
-                (found.expected, found.found) = (Some(expected), Some(instead));
+                (found.expected, found.found) =
+                    (Some(redaction.text(expected)), Some(redaction.text(instead)));
                 self.differs(found, asked_before, &topic).await
             }
             Err(failure) => {
                 found.verdict = StateVerdict::Unverifiable;
-                found.found = Some(failure.to_string());
+                found.found = Some(redaction.text(failure.to_string()));
                 self.journal(&found);
                 self.give_up(&found, "could not be inspected").await
             }
@@ -188,7 +190,8 @@ impl StepCall {
             let Some(wait) = LOOKS.wait_after(looks).filter(|_| !permanent) else {
                 return Err(failure.context(format_args!("after {} looks", looks + 1)));
             };
-            tracing::warn!(target: "aether::step", run = %self.run.id, command = %self.command, %failure, "a verifier failed");
+            let failure = self.run.shared.redaction.text(failure.to_string());
+            tracing::warn!(target: "aether::step", run = %self.run.id, command = %self.command, failure, "a verifier failed");
             looks += 1;
             environment.sleep(wait).await;
         }

@@ -24,7 +24,11 @@ impl StepCall {
     /// Waits until the limit that the call names lets its next attempt through.
     pub(crate) async fn await_limit(&mut self) {
         let Some(name) = self.limit.clone() else { return };
-        let recorded = self.limited.take().filter(|waited| waited.attempt == self.attempt);
+        let attempt = self.attempt;
+        let of_this = |waited: &LimitAwaited| waited.attempt == attempt && waited.limit == *name;
+        let recorded = self.limited.take().filter(of_this);
+        self.booked = self.tokens_at_most();
+        let mut is_late_again = false;
         let mut waited = match recorded {
             Some(waited) => waited,
             None => match self.take_place(&name).await {
@@ -37,16 +41,30 @@ impl StepCall {
             self.wait_until(waited.until).await;
             self.run.still_open().await;
             // Who was told to wait while others were told to wait for longer does so, too, and keeps the distance.
-            let longer = self.find_limit(&name).await.and_then(|bookings| bookings.longer(waited.held_ms));
-            match longer {
-                None => return,
-                Some((longer, held_ms)) => {
-                    let left = later(waited.until, longer).duration_since(self.run.now());
-                    let left = Duration::try_from(left).unwrap_or_default();
-                    waited = self.note_wait(&name, left, held_ms);
+            let Some(bookings) = self.find_limit(&name).await else { return };
+            let late = Duration::try_from(self.run.now().duration_since(waited.until)).unwrap_or_default();
+            let (wait, held_ms) = match bookings.longer(waited.held_ms) {
+                Some((longer, held_ms)) => (longer.saturating_sub(late), held_ms),
+                // Its place is long past: many that come so late would begin at once. Said once, so that a machine that is
+                // always late goes on all the same.
+                None if late > bookings.late_after() && !is_late_again => {
+                    is_late_again = true;
+                    match self.take_place(&name).await {
+                        Some(Taken { wait, held_ms }) if !wait.is_zero() => (wait, held_ms),
+                        _ => return,
+                    }
                 }
-            }
+                None => return,
+            };
+            waited = self.note_wait(&name, wait, held_ms);
         }
+    }
+
+    /// What an attempt books of a limit on tokens.
+    fn tokens_at_most(&self) -> u64 {
+        let facts = Estimating { deps: &self.run.shared.deps, currency: None };
+        let need = in_net(|| self.body.estimate(&self.args, &facts)).ok().and_then(Result::ok);
+        need.map_or(0, |need| need.tokens)
     }
 
     /// Records the wait.
@@ -66,11 +84,7 @@ impl StepCall {
 
     /// Books the attempt; `None` where there is no such limit.
     async fn take_place(&mut self, name: &str) -> Option<Taken> {
-        let facts = Estimating { deps: &self.run.shared.deps, currency: None };
-        let tokens = in_net(|| self.body.estimate(&self.args, &facts)).ok().and_then(Result::ok);
-        let tokens = tokens.map_or(0, |need| need.tokens);
-        self.booked = tokens;
-        let (_in_flight, run) = (self.run.in_flight(), &self.run);
+        let (_in_flight, run, tokens) = (self.run.in_flight(), &self.run, self.booked);
         let _in_turn = run.shared.booking.write().await;
         run.insist(|| Box::pin(change(&*run.shared.store, name, |bookings| bookings.take(run.now(), tokens))))
             .await
@@ -98,10 +112,11 @@ impl StepCall {
             return;
         }
         let (_in_flight, run, booked) = (self.run.in_flight(), &self.run, self.booked);
+        let begun = self.took();
         let _in_turn = run.shared.booking.write().await;
         let told = change(&*run.shared.store, &name, |bookings| {
             if let Some(took) = took {
-                bookings.correct(run.now(), booked, took);
+                bookings.correct(run.now(), booked, took, begun);
             }
             if let Some(asked) = asked {
                 bookings.hold(run.now(), asked);

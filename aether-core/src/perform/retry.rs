@@ -17,12 +17,15 @@ use crate::vocabulary::id::CommandId;
 use crate::vocabulary::outcome::{FailureClass, Outcome};
 use crate::vocabulary::payload::Payload;
 
+/// The longest wait that the other side is granted; whoever asks for more is asked again after it.
+const ASKED_AT_MOST: Duration = Duration::from_hours(24);
+
 impl StepCall {
     /// The attempt after `attempt`, which took this long and failed at `now` with an error of `class`; `None` where none is
     /// left.
     ///
     /// Its wait is that of the retry policy, shortened by jitter. The jitter is the same whenever the same attempt fails. The
-    /// last attempt is made when the patience ends. What the other side asks for is waited in any case.
+    /// last attempt is made when the patience ends. What the other side asks for is waited in any case, a day at most.
     pub(crate) fn next_attempt(
         &self,
         attempt: u32,
@@ -36,7 +39,8 @@ impl StepCall {
         }
         let wait = retry.wait_after(attempt)?;
         let wait = retry.shortened(wait, chance(&self.run.seed, &self.command, attempt));
-        let wait = wait.min(self.failures.left(&retry, took)).max(asked.unwrap_or_default());
+        let wait =
+            wait.min(self.failures.left(&retry, took)).max(asked.unwrap_or_default().min(ASKED_AT_MOST));
         // Behind the end of a budget's time no attempt is made: it is refused then, and not later.
         let wait = self.time_left().map_or(wait, |left| wait.min(left));
         let spent = self.failures.spent_after(took).saturating_add(wait);

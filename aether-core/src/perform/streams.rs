@@ -1,6 +1,7 @@
 //! Streams of a step call: what its body sends, and what the end of the call means for them.
 //!
 //! Promise: what a body sent is written before its outcome is; whether it counts is said in the same write as the outcome.
+//! Only what the execution sent whose outcome is recorded counts.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -12,7 +13,7 @@ use crate::sched::spawn;
 use crate::store::streams::StreamEnd;
 use crate::stream::execution::Execution;
 use crate::vocabulary::outcome::EffectClass;
-use crate::vocabulary::payload::{Answered, Digest};
+use crate::vocabulary::payload::{Answered, Digest, Payload};
 
 impl StepCall {
     /// Begins another execution of the body. It sends nothing where the body runs again in every replay.
@@ -22,13 +23,14 @@ impl StepCall {
         let open = || Arc::clone(&run.streams);
         let of = || Execution::new(run.id.clone(), run.epoch, self.command.clone(), self.attempt, open());
         self.execution = (!is_silent).then(of);
+        (self.disowned, self.returned) = (false, None);
         run.shared.streams.begin();
     }
 
     /// Waits until what the body sent is written, and drops what is sent from here on.
     pub(crate) async fn flush_streams(&self) {
         let Some(execution) = &self.execution else { return };
-        execution.over.store(true, Ordering::Release);
+        self.run.shared.streams.end(execution);
         if execution.has_sent() {
             self.run.shared.streams.flushed().await;
         }
@@ -41,12 +43,27 @@ impl StepCall {
 
     /// Adds to the append of the outcome what becomes of what the command has sent, in this claim or an earlier one.
     pub(crate) fn end_streams(&self, answered: &Answered, extras: &mut AppendExtras) {
+        // Without an execution in this claim: the body came back in an earlier one, and all was written before it did.
+        let keeps = self.execution.as_ref().map(|execution| self.kept(execution));
+        self.end_streams_but(keeps, answered, extras);
+    }
+
+    /// The streams of which this execution's chunks are part of the outcome: none where a later attempt made it.
+    fn kept(&self, execution: &Execution) -> Vec<String> {
+        if execution.attempt == self.attempt { execution.streams() } else { Vec::new() }
+    }
+
+    /// As [`StepCall::end_streams`], of an outcome that keeps what was sent to these streams; `None` for all.
+    pub(crate) fn end_streams_but(
+        &self,
+        keeps: Option<Vec<String>>,
+        answered: &Answered,
+        extras: &mut AppendExtras,
+    ) {
         let run = &self.run;
         if !run.streams.contains(&self.command) || run.mode == Mode::Verify {
             return;
         }
-        // Without an execution in this claim: the body came back in an earlier one, and all was written before it did.
-        let keeps = self.execution.as_ref().map(|execution| execution.streams());
         let digest = match answered {
             Ok(value) if !self.disowned => Digest::of(value).ok(),
             _ => None,
@@ -57,6 +74,15 @@ impl StepCall {
         }
         let (command, attempt) = (self.command.clone(), self.attempt);
         extras.streams.push(StreamEnd { command, attempt, keeps, digest });
+    }
+
+    /// The body came back and handed its completion over. Where it sent nothing that counts, a report in a later claim must
+    /// keep nothing.
+    pub(crate) fn hand_over_streams(&mut self, extras: &mut AppendExtras) {
+        self.returned = Some(self.attempt);
+        if self.execution.as_ref().is_some_and(|execution| self.kept(execution).is_empty()) {
+            self.end_streams_but(None, &Err(Payload::null()), extras);
+        }
     }
 
     /// Tells readers in this process, as soon as what was appended so far is durable.

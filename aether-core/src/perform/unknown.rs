@@ -79,8 +79,11 @@ impl StepCall {
         let mut extras = self.extras();
         extras.consumed.extend(consumed);
         extras.ledger.extend(self.ledger_update(LedgerStatus::InDoubt, None, Some(error.clone())));
+        let answered = Err(error);
+        self.end_streams(&answered, &mut extras);
         self.run.append_large(events, extras).await;
-        Next::Done(Err(error))
+        self.tell_readers();
+        Next::Done(answered)
     }
 
     /// Calls the same body again under the same key, after the decision is durable.
@@ -136,8 +139,17 @@ impl StepCall {
         }
     }
 
-    /// What the step's probe says, or who decides that it says nothing, and why.
+    /// What the step's probe says, or who decides that it says nothing, and why; as it may be recorded.
     async fn ask_probe(&self) -> Result<Probe<Payload>, (&'static str, String)> {
+        let redaction = &self.run.shared.redaction;
+        match self.unredacted_probe().await {
+            Ok(Probe::Happened(value)) => Ok(Probe::Happened(redaction.value(value))),
+            Ok(other) => Ok(other),
+            Err((actor, why)) => Err((actor, redaction.text(why))),
+        }
+    }
+
+    async fn unredacted_probe(&self) -> Result<Probe<Payload>, (&'static str, String)> {
         let panicked = |message: &str| ("probe", format!("its probe panicked: {message}"));
         let cx = self.step_cx(self.run.now(), None);
         let probe = in_net(|| self.probing(cx)).map_err(|message| panicked(&message))?;

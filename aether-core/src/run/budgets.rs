@@ -68,15 +68,20 @@ impl Run {
         need: Spend,
         now: Timestamp,
     ) -> Option<Decision> {
-        self.with_budgets(innermost, |spending, levels| {
+        let mut lost = false;
+        let decision = self.with_budgets(innermost, |spending, levels| {
             // The attempt that had it was lost.
-            spending.lose(command);
+            lost = spending.lose(command);
             let decision = spending.decide(levels, need, now);
             if let Decision::Granted { reserved, .. } = &decision {
                 spending.reserve(command, Some(reserved), None, false);
             }
             decision
-        })
+        });
+        if lost {
+            self.tell_freed();
+        }
+        decision
     }
 
     /// The refusal of a call of which nobody can say what it costs.
@@ -142,9 +147,14 @@ impl Run {
             events.iter().filter(|event| state.spending.settle(event)).count() > 0
         };
         if ended {
-            self.freed.notify_waiters();
-            self.root().wake();
+            self.tell_freed();
         }
+    }
+
+    /// Lets the calls look again that wait for a part of a budget.
+    fn tell_freed(&self) {
+        self.freed.notify_waiters();
+        self.root().wake();
     }
 
     /// Waits until a reservation ends. Create it before looking at what is left.

@@ -53,7 +53,7 @@ impl Run {
     /// What an append says of the commands that `of` holds for and that have no outcome: what they sent to streams does not
     /// count. From here on they send nothing, and what they sent is written or given up.
     pub(crate) async fn drop_streams(&self, of: impl Fn(&CommandId) -> bool) -> Vec<StreamEnd> {
-        let open = self.streams.stop(of);
+        let open = self.shared.streams.end_all(|| self.streams.stop(of));
         if !open.is_empty() {
             self.shared.streams.flushed().await;
         }

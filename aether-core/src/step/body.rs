@@ -194,6 +194,12 @@ pub trait Body: Send + Sync + 'static {
         Ok(Spend::CALL)
     }
 
+    /// Whether budgets hold for calls of this body. Not for what asks about a call that was made and counted, or ends it: a
+    /// budget that is used up must not lose what became of that call.
+    fn counts(&self) -> bool {
+        true
+    }
+
     /// What the attempt took that returned `value`, where the body did not say so by [`StepCx::spent`] and the value tells.
     fn spent(&self, _value: &Payload) -> Option<Spent> {
         None

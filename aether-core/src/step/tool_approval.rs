@@ -65,6 +65,10 @@ impl Body for RuledBody {
         self.body.estimate(args, facts)
     }
 
+    fn counts(&self) -> bool {
+        self.body.counts()
+    }
+
     fn spent(&self, value: &Payload) -> Option<Spent> {
         self.body.spent(value)
     }

@@ -14,6 +14,8 @@ use crate::vocabulary::waiting::millis;
 
 /// Longest span of a rate, and longest hold.
 const DAY: Duration = Duration::from_secs(86_400);
+/// How late a call may come to its place at least.
+const LATE: Duration = Duration::from_secs(10);
 /// What a hold leaves of the rate, in percent of what there was.
 const LOWERED: u64 = 75;
 /// The least that holds leave of the rate, in percent.
@@ -248,15 +250,25 @@ impl Bookings {
         (now > held_ms).then(|| (Duration::from_millis(now - held_ms), now))
     }
 
-    /// Corrects what was booked for a call that took `took` tokens in place of `booked`.
-    pub(crate) fn correct(&mut self, now: Timestamp, booked: u64, took: u64) {
+    /// A call that comes later than this behind the time that it was told takes a new place.
+    pub(crate) fn late_after(&self) -> Duration {
+        Duration::from_micros(self.span()).max(LATE)
+    }
+
+    /// Corrects what was booked for a call that took `took` tokens in place of `booked`, and ended so long after it began:
+    /// what has drained of its booking meanwhile is not given back, others have booked since.
+    pub(crate) fn correct(&mut self, now: Timestamp, booked: u64, took: u64, lasted: Duration) {
         self.pass(now);
         let Some(rate) = self.limit.tokens else { return };
         let unit = Pace::of(rate, self.percent).unit;
         let cost = |tokens: u64| {
             u64::try_from(unit.saturating_mul(u128::from(tokens)).div_ceil(SCALE)).unwrap_or(u64::MAX)
         };
-        self.tokens.micros = self.tokens.micros.saturating_add(cost(took)).saturating_sub(cost(booked));
+        let drained = u64::try_from(lasted.as_micros()).unwrap_or(u64::MAX);
+        let left = |tokens: u64| cost(tokens).saturating_sub(drained);
+        let more = cost(took).saturating_sub(cost(booked));
+        let less = left(booked).saturating_sub(left(took));
+        self.tokens.micros = self.tokens.micros.saturating_add(more).saturating_sub(less);
     }
 
     /// A provider asked to wait for so long: nothing begins meanwhile, and less afterwards. Said again during a hold, it

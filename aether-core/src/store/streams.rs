@@ -2,8 +2,11 @@
 //!
 //! Promise: plain values. A stream is a view: losing it changes no outcome.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 
+use crate::journal::frame::Frame;
 use crate::vocabulary::id::{CommandId, Epoch, RunId};
 use crate::vocabulary::payload::{Digest, Payload};
 
@@ -115,6 +118,33 @@ impl StreamEnd {
     }
 }
 
+/// The field of an outcome that is stored before it is appended: the streams whose chunks are part of it.
+const KEPT: &str = "kept_streams";
+
+/// The frame of an outcome that is stored before it is appended, with what the append will say of its command's streams. It
+/// stands beside the fields of the last event, where no user's value can be; the journal does not get it.
+pub(crate) fn with_kept(frame: Frame, end: &StreamEnd) -> Frame {
+    let kept = if end.digest.is_some() { end.keeps.clone() } else { Some(Vec::new()) };
+    let Some(kept) = kept.and_then(|kept| Payload::encode(&kept).ok()) else { return frame };
+    let before = frame.text.strip_suffix("}}]").filter(|before| !before.ends_with('{'));
+    let Some(before) = before else { return frame };
+    let text = format!("{before},\"{KEPT}\":{}}}}}]", kept.as_str());
+    Frame { count: frame.count, text }
+}
+
+/// The streams whose chunks are part of a stored outcome; `None` where its frame does not say so.
+pub(crate) fn kept_of(text: &str) -> Option<Vec<String>> {
+    #[derive(serde::Deserialize)]
+    struct Fields {
+        kept_streams: Option<Vec<String>>,
+    }
+    if !text.contains(KEPT) {
+        return None;
+    }
+    let events: Vec<BTreeMap<String, Fields>> = serde_json::from_str(text).ok()?;
+    events.into_iter().next_back()?.into_values().find_map(|fields| fields.kept_streams)
+}
+
 /// One JSON array of the elements of several, in order.
 pub fn joined<'a>(arrays: impl IntoIterator<Item = &'a str>) -> String {
     let inner = arrays.into_iter().map(|array| {
@@ -128,11 +158,33 @@ pub fn joined<'a>(arrays: impl IntoIterator<Item = &'a str>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::journal::event::{Event, NodeFinished};
 
     #[test]
     fn arrays_are_joined_in_order() {
         assert_eq!(joined([r#"["a","]"]"#, "[]", "[ 1 ]", "[[2]]"]), r#"["a","]",1,[2]]"#);
         assert_eq!(joined([]), "[]");
+    }
+
+    #[test]
+    fn a_stored_outcome_says_which_streams_it_keeps() {
+        let command = CommandId::new("0", "x");
+        let event: Event = NodeFinished { command: command.clone() }.into();
+        let frame = Frame::encode(&[event.clone(), event.clone()]).unwrap();
+        let end = |keeps, digest| StreamEnd { command: command.clone(), attempt: 0, keeps, digest };
+        let digest = Digest::of(&Payload::null()).ok();
+        for (end, kept) in [
+            (end(None, digest.clone()), None),
+            (end(Some(vec!["\"é".to_owned()]), digest.clone()), Some(vec!["\"é".to_owned()])),
+            (end(Some(Vec::new()), digest), Some(Vec::new())),
+            (end(None, None), Some(Vec::new())),
+        ] {
+            let told = with_kept(frame.clone(), &end);
+            assert_eq!(kept_of(&told.text), kept, "{}", told.text);
+            let events: Vec<Event> = serde_json::from_str(&told.text).unwrap();
+            assert_eq!((told.count, events), (2, vec![event.clone(), event.clone()]));
+        }
+        assert_eq!(kept_of(&frame.text), None);
     }
 
     #[test]

@@ -76,7 +76,8 @@ pub enum StreamError {
     },
 }
 
-/// The text of a stream of texts, from its events: what counts, each character once.
+/// The text of a stream of texts, from its events: what counts, each character once. Each command's text is in one piece, and
+/// they stand in the order of the first numbers of the commands.
 ///
 /// ```
 /// use aether_core::id::CommandId;
@@ -93,6 +94,7 @@ pub enum StreamError {
 /// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StreamText {
+    /// By their first numbers, which are the same for whoever reads while they are written and for whoever comes late.
     pieces: Vec<Piece>,
 }
 
@@ -110,20 +112,16 @@ impl StreamText {
     pub fn apply<T: AsRef<str>>(&mut self, event: &StreamEvent<T>) {
         match event {
             StreamEvent::Chunk { first, command, items, .. } => {
-                let open = self.pieces.iter_mut().rev().find(|piece| piece.open && piece.command == *command);
-                let piece = match open {
-                    Some(piece) => piece,
-                    None => {
-                        let (first, command) = (*first, command.clone());
-                        self.pieces.push(Piece { first, command, open: true, text: String::new() });
-                        let Some(piece) = self.pieces.last_mut() else { return };
-                        piece
-                    }
-                };
-                items.iter().for_each(|item| piece.text.push_str(item.as_ref()));
+                let is_open = |piece: &Piece| piece.open && piece.command == *command;
+                let at = self.pieces.iter().rposition(is_open).unwrap_or_else(|| self.begin(*first, command));
+                if let Some(piece) = self.pieces.get_mut(at) {
+                    items.iter().for_each(|item| piece.text.push_str(item.as_ref()));
+                }
             }
             StreamEvent::Restarted { command, from, .. } => {
                 self.pieces.retain(|piece| piece.command != *command || piece.first < *from);
+                // What comes in its place stands where it stood.
+                self.begin(*from, command);
             }
             StreamEvent::Committed { command, .. } => {
                 let own = self.pieces.iter_mut().filter(|piece| piece.command == *command);
@@ -132,10 +130,67 @@ impl StreamText {
             StreamEvent::Closed { .. } => {}
         }
     }
+
+    /// Begins an empty piece; says where it is.
+    fn begin(&mut self, first: u64, command: &CommandId) -> usize {
+        let at = self.pieces.partition_point(|piece| piece.first <= first);
+        self.pieces.insert(at, Piece { first, command: command.clone(), open: true, text: String::new() });
+        at
+    }
 }
 
 impl std::fmt::Display for StreamText {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.pieces.iter().try_for_each(|piece| f.write_str(&piece.text))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chunk(name: &str, seq: u64, first: u64, text: &str) -> StreamEvent<String> {
+        StreamEvent::Chunk { seq, first, command: CommandId::new("0", name), items: vec![text.to_owned()] }
+    }
+
+    fn restarted(name: &str, seq: u64, from: u64) -> StreamEvent<String> {
+        StreamEvent::Restarted { seq, command: CommandId::new("0", name), from }
+    }
+
+    fn committed(name: &str, seq: u64) -> StreamEvent<String> {
+        StreamEvent::Committed { seq, command: CommandId::new("0", name), digest: String::new() }
+    }
+
+    fn text(events: &[StreamEvent<String>]) -> String {
+        let mut text = StreamText::default();
+        events.iter().for_each(|event| text.apply(event));
+        text.to_string()
+    }
+
+    #[test]
+    fn live_and_late_readers_of_mixed_commands_have_the_same_text() {
+        let live = [chunk("a", 1, 1, "a"), chunk("b", 2, 2, "b"), chunk("a", 3, 3, "A")];
+        assert_eq!(text(&live), "aAb");
+        let late = [chunk("b", 2, 2, "b"), chunk("a", 3, 1, "aA"), committed("a", 4), committed("b", 5)];
+        assert_eq!(text(&late), "aAb");
+        // Cut off in the middle, it gets what was joined.
+        let cut = [&live[..2], &[restarted("a", 2, 1)], &late[1..]].concat();
+        assert_eq!(text(&cut), "aAb");
+    }
+
+    #[test]
+    fn what_a_command_says_anew_stands_where_it_stood() {
+        let live =
+            [chunk("a", 1, 1, "x"), chunk("b", 2, 2, "b"), restarted("a", 3, 1), chunk("a", 4, 4, "a")];
+        assert_eq!(text(&live), "ab");
+        assert_eq!(text(&live[1..]), "ab", "whoever came after it was given up");
+        assert_eq!(text(&[chunk("b", 2, 2, "b"), chunk("a", 4, 1, "a")]), "ab", "and when all was over");
+    }
+
+    #[test]
+    fn a_command_that_is_called_again_after_its_end_has_another_piece() {
+        let first = [chunk("a", 1, 1, "a"), committed("a", 2), chunk("b", 3, 3, "b"), chunk("a", 4, 4, "A")];
+        assert_eq!(text(&first), "abA");
+        assert_eq!(text(&[&first[..], &[restarted("a", 5, 4)]].concat()), "ab");
     }
 }

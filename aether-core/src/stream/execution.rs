@@ -16,7 +16,7 @@ pub(crate) struct Execution {
     pub(crate) epoch: Epoch,
     pub(crate) command: CommandId,
     pub(crate) attempt: u32,
-    /// What is sent from now on is dropped: it has ended, or another worker has the run.
+    /// What is sent from now on is dropped: it has ended, or another worker has the run. Set under the lock of the hub.
     pub(crate) over: AtomicBool,
     /// Something that it sent was lost, so that the rest does not count.
     pub(crate) lost: AtomicBool,
@@ -51,11 +51,15 @@ impl Execution {
         self.parts.lock().unwrap_or_else(PoisonError::into_inner).remove(stream);
     }
 
-    /// It sends something to a stream.
-    pub(crate) fn sends(self: &Arc<Self>) {
+    /// It sends something to a stream, under the lock of the hub; says whether that counts.
+    pub(super) fn sends(self: &Arc<Self>) -> bool {
+        if self.over.load(Ordering::Acquire) || self.lost.load(Ordering::Acquire) {
+            return false;
+        }
         if !self.sent.swap(true, Ordering::AcqRel) {
             self.open.insert(self);
         }
+        true
     }
 
     /// Whether it has sent something to a stream.

@@ -106,12 +106,25 @@ impl StreamHub {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The execution has ended: what is sent from here on is dropped. Under the lock, so that no item that was on its way is
+    /// buffered behind its successor's.
+    pub(crate) fn end(&self, execution: &Execution) {
+        let _nothing_is_buffered_meanwhile = self.lock();
+        execution.over.store(true, Ordering::Release);
+    }
+
+    /// Ends executions, while none of them buffers anything.
+    pub(crate) fn end_all<T>(&self, end: impl FnOnce() -> T) -> T {
+        let _nothing_is_buffered_meanwhile = self.lock();
+        end()
+    }
+
     /// Buffers one item, in JSON. It is dropped where the buffer is full, and with it all that the execution sends.
     pub(crate) fn send(&self, execution: &Arc<Execution>, stream: &Arc<str>, item: &str) {
-        if execution.lost.load(Ordering::Acquire) {
+        let mut state = self.lock();
+        if !execution.sends() {
             return;
         }
-        let mut state = self.lock();
         let mut open = state.pending.iter_mut().rev().filter(|pending| pending.is_of(execution, stream));
         let held = match open.next().map(|pending| &mut pending.items) {
             Some(items) if items.len().saturating_add(item.len()) > BOUND && items.len() > SOON => {
@@ -137,13 +150,19 @@ impl StreamHub {
     }
 
     /// What is sent from here on, and what was sent, does not count: an item is missing.
-    pub(crate) fn lose(&self, execution: &Execution, stream: &str, reason: &str) {
-        lose(execution, stream, reason);
+    pub(crate) fn lose(&self, execution: &Arc<Execution>, stream: &str, reason: &str) {
+        let _state = self.lock();
+        if execution.sends() {
+            lose(execution, stream, reason);
+        }
     }
 
     /// What the execution sent to the stream so far does not count.
     pub(crate) fn take_back(&self, execution: &Arc<Execution>, stream: &Arc<str>) {
         let mut state = self.lock();
+        if execution.over.load(Ordering::Acquire) {
+            return;
+        }
         state.pending.retain(|pending| !pending.is_of(execution, stream));
         execution.begin_again(stream);
     }
@@ -191,10 +210,22 @@ impl StreamHub {
     }
 
     /// What is written to this stream of this run by this engine from now on.
-    pub(crate) fn listen(&self, run: &RunId, stream: &str) -> broadcast::Receiver<Written> {
+    pub(super) fn listen(&self, run: &RunId, stream: &str) -> broadcast::Receiver<Written> {
         let mut state = self.lock();
         let listeners = state.listeners.entry(run.clone()).or_default().entry(stream.to_owned());
         listeners.or_insert_with(|| broadcast::channel(64).0).subscribe()
+    }
+
+    /// Somebody who listened to this stream is gone: nothing is held for the last one.
+    pub(super) fn unlisten(&self, run: &RunId, stream: &str) {
+        let mut state = self.lock();
+        let Some(of_run) = state.listeners.get_mut(run) else { return };
+        if of_run.get(stream).is_some_and(|listener| listener.receiver_count() == 0) {
+            of_run.remove(stream);
+        }
+        if of_run.is_empty() {
+            state.listeners.remove(run);
+        }
     }
 
     /// Whether somebody in this process reads streams of this run.
@@ -226,10 +257,6 @@ impl StreamHub {
     /// Everything that is pending; `None` where nothing is, and this was the last look.
     fn take(&self) -> Option<(Vec<Writing>, u64)> {
         let mut state = self.lock();
-        state.listeners.retain(|_, of_run| {
-            of_run.retain(|_, listener| listener.receiver_count() > 0);
-            !of_run.is_empty()
-        });
         if state.pending.is_empty() {
             // What was taken back is not waited for.
             (state.done, state.is_writing) = (state.queued, false);
@@ -296,7 +323,9 @@ impl StreamHub {
         let state = self.lock();
         for ((write, execution), answer) in writes.iter().zip(answers) {
             let Some(items) = answer else {
+                // Another worker has the run, or the chunk cannot be encoded: then an item is missing.
                 execution.over.store(true, Ordering::Release);
+                execution.lost.store(true, Ordering::Release);
                 continue;
             };
             for item in items {
@@ -317,10 +346,16 @@ fn lose(execution: &Execution, stream: &str, reason: &str) {
     }
 }
 
-/// What is written of it.
+/// What is written of it; nothing where an item cannot be read back, as one that is nested too deep.
 fn written(pending: Pending, part: u32, at: jiff::Timestamp) -> Option<Writing> {
     let Pending { execution, stream, items } = pending;
-    let items = Payload::from_text(format!("[{items}]")).ok()?;
+    let items = match Payload::from_text(format!("[{items}]")) {
+        Ok(items) => items,
+        Err(error) => {
+            lose(&execution, &stream, &error.to_string());
+            return None;
+        }
+    };
     let write = StreamWrite {
         run: execution.run.clone(),
         epoch: execution.epoch,
@@ -333,3 +368,6 @@ fn written(pending: Pending, part: u32, at: jiff::Timestamp) -> Option<Writing> 
     };
     Some((write, execution))
 }
+
+#[cfg(test)]
+mod tests;

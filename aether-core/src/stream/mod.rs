@@ -7,6 +7,7 @@
 pub(crate) mod event;
 pub(crate) mod execution;
 pub(crate) mod hub;
+mod listener;
 pub(crate) mod reader;
 pub(crate) mod sender;
 

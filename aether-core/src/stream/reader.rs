@@ -3,22 +3,22 @@
 //! Promise: a reader gets every item in order, and each once; it waits for the engine of its own process without delay, and
 //! looks ten times a second for what other processes wrote. Dropping a read that waits loses nothing.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::{Either, select};
-use tokio::sync::broadcast;
 
 use crate::store::error::StoreError;
 use crate::store::streams::{StreamItem, StreamKind};
 use crate::stream::event::{StreamError, StreamEvent, StreamText};
-use crate::stream::hub::{StreamHub, Written};
+use crate::stream::hub::StreamHub;
+use crate::stream::listener::Listener;
 use crate::stream::sender::check_name;
 use crate::vocabulary::environment::Environment;
-use crate::vocabulary::id::RunId;
+use crate::vocabulary::id::{CommandId, RunId};
 use crate::vocabulary::payload::PayloadError;
 
 /// How long a reader waits before it looks into the store again.
@@ -33,7 +33,8 @@ pub struct StreamReader<T> {
     environment: Arc<dyn Environment>,
     run: RunId,
     stream: String,
-    written: broadcast::Receiver<Written>,
+    /// None where no stream can have this name.
+    written: Option<Listener>,
     after: u64,
     tail: Option<usize>,
     events: VecDeque<Result<StreamEvent<T>, StreamError>>,
@@ -54,7 +55,7 @@ impl<T: serde::de::DeserializeOwned> StreamReader<T> {
             run: run.clone(),
             stream: stream.to_owned(),
             // Before the first look, so that nothing is missed in between.
-            written: hub.listen(run, stream),
+            written: check_name(stream).ok().map(|()| Listener::new(hub, run, stream)),
             after: 0,
             tail: None,
             events: VecDeque::new(),
@@ -71,7 +72,8 @@ impl<T: serde::de::DeserializeOwned> StreamReader<T> {
         self
     }
 
-    /// Begins with about the last `n` items: with the first one of the command that sent the first of them.
+    /// Begins with about the last `n` items, and so far before them that no command is begun in its middle. It looks through
+    /// the whole stream for that.
     #[must_use]
     pub fn tail(mut self, n: usize) -> Self {
         self.tail = Some(n);
@@ -103,9 +105,13 @@ impl<T: serde::de::DeserializeOwned> StreamReader<T> {
                 self.look().await?;
                 continue;
             }
+            let Some(listener) = &mut self.written else {
+                self.is_caught_up = false;
+                continue;
+            };
             let limit = self.environment.sleep(LOOK);
-            let written = match select(pin!(self.written.recv()), limit).await {
-                Either::Left((written, _)) => written.ok(),
+            let written = match select(pin!(listener.next()), limit).await {
+                Either::Left((written, _)) => written,
                 Either::Right(_) => None,
             };
             match written {
@@ -122,8 +128,7 @@ impl<T: serde::de::DeserializeOwned> StreamReader<T> {
         let record = self.hub.store().run(&self.run).await?;
         let record = record.ok_or_else(|| StoreError::UnknownRun { run: self.run.clone() })?;
         if let Some(n) = self.tail {
-            let all = self.hub.store().stream(&self.run, &self.stream, self.after, usize::MAX >> 1).await?;
-            self.after = before_tail(&all, n).max(self.after);
+            self.after = self.before_tail(n).await?.max(self.after);
             self.tail = None;
         }
         let items = self.hub.store().stream(&self.run, &self.stream, self.after, PAGE).await?;
@@ -134,6 +139,19 @@ impl<T: serde::de::DeserializeOwned> StreamReader<T> {
         }
         items.into_iter().for_each(|item| self.take(item));
         Ok(())
+    }
+
+    /// The number before the first item of a tail of `n` items.
+    async fn before_tail(&self, n: usize) -> Result<u64, StoreError> {
+        let (mut pieces, mut after) = (Pieces::default(), self.after);
+        loop {
+            let page = self.hub.store().stream(&self.run, &self.stream, after, PAGE).await?;
+            page.iter().for_each(|item| pieces.take(item));
+            match page.last() {
+                Some(last) if page.len() == PAGE => after = last.seq,
+                _ => return Ok(pieces.before_tail(n)),
+            }
+        }
     }
 
     /// Takes what the engine of this process wrote, unless something is missing before it.
@@ -219,17 +237,87 @@ impl StreamTextReader {
     }
 }
 
-/// The number before the first item of the command that sent the `n`th item from the end.
-fn before_tail(items: &[StreamItem], n: usize) -> u64 {
-    let mut first = items.len().saturating_sub(n);
-    while let Some([before, item]) = first.checked_sub(1).and_then(|at| items.get(at..=first)) {
-        if before.command != item.command {
-            break;
-        }
-        first -= 1;
+/// Where what a command sent begins, of each item of a stream.
+#[derive(Default)]
+struct Pieces {
+    items: Vec<Place>,
+    /// Number of the item that began what a command has open.
+    open: BTreeMap<CommandId, u64>,
+}
+
+struct Place {
+    seq: u64,
+    since: u64,
+    /// Number of the item that its piece begins with.
+    begin: u64,
+}
+
+impl Pieces {
+    fn take(&mut self, item: &StreamItem) {
+        let seq = item.seq;
+        let begin = match item.kind {
+            StreamKind::Chunk | StreamKind::Restarted => {
+                *self.open.entry(item.command.clone()).or_insert(seq)
+            }
+            StreamKind::Folded => {
+                self.open.insert(item.command.clone(), seq);
+                seq
+            }
+            StreamKind::Committed => self.open.remove(&item.command).unwrap_or(seq),
+        };
+        self.items.push(Place { seq, since: item.since, begin });
     }
-    match items.get(first) {
-        Some(item) => item.since.saturating_sub(1),
-        None => items.last().map_or(0, |last| last.seq),
+
+    /// The number behind which the last `n` items and all of their pieces are.
+    fn before_tail(&self, n: usize) -> u64 {
+        let mut first = self.items.len().saturating_sub(n);
+        let Some(mut begin) = self.items.get(first).map(|item| item.seq) else {
+            return self.items.last().map_or(0, |last| last.seq);
+        };
+        // What lies between the beginning of a piece and its end may be of pieces that begin earlier.
+        let mut looked = self.items.len();
+        while looked > first {
+            looked -= 1;
+            begin = self.items.get(looked).map_or(begin, |item| item.begin.min(begin));
+            first = self.items.partition_point(|item| item.seq < begin);
+        }
+        let before = first.checked_sub(1).and_then(|at| self.items.get(at)).map_or(0, |item| item.seq);
+        self.items.get(first).map_or(0, |item| item.since.saturating_sub(1)).max(before)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::vocabulary::payload::Payload;
+
+    fn item(name: &str, seq: u64, since: u64, kind: StreamKind) -> StreamItem {
+        let (stream, command) = ("reply".to_owned(), CommandId::new("0", name));
+        let at = jiff::Timestamp::UNIX_EPOCH;
+        StreamItem { stream, seq, since, kind, command, attempt: 0, epoch: 1, at, data: Payload::null() }
+    }
+
+    fn before(items: &[StreamItem], n: usize) -> u64 {
+        let mut pieces = Pieces::default();
+        items.iter().for_each(|item| pieces.take(item));
+        pieces.before_tail(n)
+    }
+
+    #[test]
+    fn a_tail_begins_no_command_in_its_middle() {
+        use StreamKind::{Chunk, Committed, Folded, Restarted};
+        let mixed = ["a", "c", "b", "a", "b", "d"].map(|name| (name, Chunk));
+        let mixed: Vec<_> = (1..).zip(mixed).map(|(seq, (name, kind))| item(name, seq, seq, kind)).collect();
+        assert_eq!([0, 1, 2, 3, 4, 9].map(|n| before(&mixed, n)), [6, 5, 0, 0, 0, 0]);
+        let joined = [
+            item("a", 3, 1, Folded),
+            item("a", 4, 4, Committed),
+            item("b", 7, 5, Folded),
+            item("b", 8, 8, Committed),
+            item("a", 9, 9, Restarted),
+            item("a", 10, 10, Chunk),
+        ];
+        assert_eq!([0, 1, 2, 3, 4, 5, 6].map(|n| before(&joined, n)), [10, 8, 8, 4, 4, 0, 0]);
+        assert_eq!(before(&[], 3), 0);
     }
 }

@@ -48,7 +48,8 @@ impl StreamSender {
 
     /// Sends one item. It never waits: what is sent is written in the background, several items at a time, at most 20 times
     /// a second in an engine. An item that cannot be written as JSON is dropped with a warning. One of more than a mebibyte
-    /// of JSON gives the stream up for this execution, with a warning: what follows would make no sense without it.
+    /// of JSON, or one nested 127 deep, gives the streams of this execution up, with a warning: what follows would make no
+    /// sense without it.
     pub fn send<T: serde::Serialize + ?Sized>(&self, item: &T) {
         let Some((hub, execution)) = &self.to else { return };
         if execution.over.load(Ordering::Acquire) {
@@ -56,7 +57,6 @@ impl StreamSender {
         }
         match Payload::encode(item) {
             Ok(item) if item.as_str().len() > LONGEST_ITEM => {
-                execution.sends();
                 let bytes = item.as_str().len();
                 hub.lose(
                     execution,
@@ -65,7 +65,6 @@ impl StreamSender {
                 );
             }
             Ok(item) => {
-                execution.sends();
                 hub.send(execution, &self.stream, hub.redaction.value(item).as_str());
             }
             Err(error) => {

@@ -28,7 +28,8 @@ pub enum PayloadOwner<'a> {
     KeyedStart(&'a str),
 }
 
-/// Where a value stands. Two values of one store never share a place, but for a value that replaces another.
+/// Where a value stands. Two values of one store never share a place, except chunks of a stream, and a value that replaces
+/// another.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct PayloadPlace<'a> {
@@ -37,7 +38,7 @@ pub struct PayloadPlace<'a> {
     /// The labels of its owner. `None` when a value is decoded, where the codec does not ask for labels
     /// ([`PayloadCodec::needs_labels`]), and for the request of an operator to end a run whose own key is destroyed.
     pub labels: Option<&'a Labels>,
-    /// Its place there, for example `event 7`.
+    /// Its place there, for example ``event 7 `run_completed` ``.
     pub name: &'a str,
 }
 

@@ -135,8 +135,8 @@ impl Masking {
         self
     }
 
-    /// Also finds this very text, wherever it stands: a password, a key that the program has. Texts of less than four bytes
-    /// are not looked for.
+    /// Also finds this very text: a password, a key that the program has. It is found in strings and in names of members, and
+    /// as a number. Texts of less than four bytes are not looked for.
     #[must_use]
     pub fn text(mut self, secret: impl Into<String>) -> Self {
         let secret = secret.into();
@@ -167,7 +167,8 @@ impl Masking {
     }
 
     /// A JSON text with its secrets replaced by [`MASK`], and numbers below the names of secrets by 0. Text that is not
-    /// JSON is searched for bearer tokens and query parameters. Redacting twice changes nothing more.
+    /// JSON is searched for bearer tokens and query parameters. Where secrets overlap, all of what they cover is replaced.
+    /// Redacting twice changes nothing more.
     pub fn redact(&self, json: &str) -> String {
         if self.off {
             return json.to_owned();
@@ -189,13 +190,11 @@ impl Masking {
         self.replace_spans(text, |_| Some(MASK.to_owned()))
     }
 
-    /// A text with the secrets replaced that are recognized by what precedes them; `None` where nothing changes.
+    /// A text with the parts replaced that are secrets; `None` where nothing changes.
     fn replace_spans(&self, text: &str, stand_in: impl Fn(&str) -> Option<String>) -> Option<String> {
         let (mut new, mut done) = (String::new(), 0);
-        for span in self.spans(text) {
-            if span.start >= done
-                && let Some(stand_in) = stand_in(&text[span.clone()])
-            {
+        for span in merged(self.spans(text)) {
+            if let Some(stand_in) = stand_in(&text[span.clone()]) {
                 new.push_str(&text[done..span.start]);
                 new.push_str(&stand_in);
                 done = span.end;
@@ -220,7 +219,7 @@ impl Masking {
         place.keys.iter().any(|key| self.names_a_secret(key))
     }
 
-    /// Parts of a text that are secrets according to what precedes them, in order.
+    /// Parts of a text that are secrets, in order; some may overlap.
     fn spans(&self, text: &str) -> Vec<Range<usize>> {
         let ends = |c: char| c.is_whitespace() || matches!(c, '&' | '#' | '"' | '\'' | '<' | '>' | ',' | ';');
         let until_end = |start: usize| {
@@ -256,6 +255,18 @@ impl Masking {
     }
 }
 
+/// Spans in order of their starts, with those that overlap made one: of neither a rest may stay.
+fn merged(spans: Vec<Range<usize>>) -> Vec<Range<usize>> {
+    let mut all: Vec<Range<usize>> = Vec::with_capacity(spans.len());
+    for span in spans {
+        match all.last_mut() {
+            Some(last) if span.start < last.end => last.end = last.end.max(span.end),
+            _ => all.push(span),
+        }
+    }
+    all
+}
+
 fn plain(name: &str) -> String {
     name.chars().filter(|c| !matches!(c, '-' | '_')).map(|c| c.to_ascii_lowercase()).collect()
 }
@@ -287,15 +298,13 @@ impl Rewrite for Redact<'_> {
             Leaf::Text(MASK) => None,
             Leaf::Text(_) if below => Some(quoted(MASK)),
             Leaf::Text(text) => self.0.redact_text(place.path, text).map(|text| quoted(&text)),
-            Leaf::Number => below.then(|| "0".to_owned()),
+            Leaf::Number(number) => (below || self.0.known.contains(number)).then(|| "0".to_owned()),
             Leaf::Opaque => Some(quoted(MASK)),
         }
     }
 
     fn key(&mut self, key: &str) -> Option<String> {
-        let known = self.0.known.iter().filter(|known| key.contains(known.as_str()));
-        let new = known.fold(key.to_owned(), |key, known| key.replace(known.as_str(), MASK));
-        (new != key).then_some(new)
+        self.0.replace_spans(key, |_| Some(MASK.to_owned()))
     }
 }
 
@@ -436,7 +445,10 @@ impl Rewrite for Search<'_> {
         } else if let Some(inner) = nested(text) {
             rewrite(inner, &mut Search { masking: self.masking, secrets: self.secrets, event: false });
         } else {
-            self.masking.spans(text).into_iter().for_each(|span| self.secrets.add(&text[span]));
+            let spans = self.masking.spans(text);
+            // A part of a longer secret may stand alone elsewhere.
+            spans.iter().for_each(|span| self.secrets.add(&text[span.clone()]));
+            merged(spans).into_iter().for_each(|span| self.secrets.add(&text[span]));
         }
         None
     }
@@ -457,7 +469,9 @@ impl Rewrite for Replace<'_> {
         let below = self.masking.is_below_a_secret(place);
         let text = match leaf {
             Leaf::Text(text) => text,
-            Leaf::Number => return below.then(|| "0".to_owned()),
+            Leaf::Number(number) => {
+                return (below || self.masking.known.contains(number)).then(|| "0".to_owned());
+            }
             Leaf::Opaque => return Some(quoted(MASK)),
         };
         let own = credential(text);
@@ -527,6 +541,40 @@ mod tests {
             assert_eq!(masking.redact(after), after, "twice is once");
             assert_eq!(Masking::off().redact(before), before);
         }
+    }
+
+    #[test]
+    fn of_secrets_that_overlap_no_part_stays() {
+        let password = Masking::standard().text("Tr0ub4dor&3xyz");
+        let nested = Masking::only().text("correct").text("correct-horse").text("horse-battery");
+        let found = Masking::only().find(|_| vec![6..9, 0..4, 2..7, 11..12]);
+        let cases = [
+            (&password, r#"{"t":"password=Tr0ub4dor&3xyz"}"#, r#"{"t":"password=***"}"#),
+            (&password, "password=Tr0ub4dor&3xyz&b=2", "password=***&b=2"),
+            (&nested, r#"["a correct-horse, correct"]"#, r#"["a ***, ***"]"#),
+            (&nested, r#"["correct-horse-battery"]"#, r#"["***"]"#),
+            (&nested, r#"{"of correct-horse":1}"#, r#"{"of ***":1}"#),
+            (&found, "0123456789abcdef", "***9a***cdef"),
+        ];
+        for (masking, before, after) in cases {
+            assert_eq!(masking.redact(before), after);
+        }
+        let (mut secrets, json) = (Secrets::default(), r#"["password=Tr0ub4dor&3xyz","Tr0ub4dor"]"#);
+        secrets.search(&password, json, false);
+        secrets.settle();
+        let masked = secrets.replace(&password, json, false).unwrap();
+        assert!(!masked.contains("Tr0ub4dor") && !masked.contains("3xyz"), "{masked}");
+    }
+
+    #[test]
+    fn a_known_text_is_found_as_a_number_and_in_names() {
+        let masking = Masking::only()
+            .text("48151623")
+            .find(|text| text.match_indices("sk-").map(|(at, _)| at..text.len()).collect());
+        let json = r#"{"pin":48151623,"n":4815162342,"of sk-1":[48151623,"48151623"]}"#;
+        let redacted = masking.redact(json);
+        assert_eq!(redacted, r#"{"pin":0,"n":4815162342,"of ***":[0,"***"]}"#);
+        assert_eq!(masking.redact(&redacted), redacted, "twice is once");
     }
 
     #[test]

@@ -17,7 +17,7 @@ pub(crate) enum Leaf<'a> {
     /// A string, decoded.
     Text(&'a str),
     /// A number as it is written.
-    Number,
+    Number(&'a str),
     /// Something nested too deep to look into.
     Opaque,
 }
@@ -90,7 +90,7 @@ impl Walk<'_> {
             b'{' => self.object(&serde_json::from_str(text).ok()?),
             b'[' => self.array(&serde_json::from_str::<Vec<&RawValue>>(text).ok()?),
             b'"' => self.leaf(Leaf::Text(&serde_json::from_str::<String>(text).ok()?)),
-            b'-' | b'0'..=b'9' => self.leaf(Leaf::Number),
+            b'-' | b'0'..=b'9' => self.leaf(Leaf::Number(text)),
             _ => None,
         }
     }

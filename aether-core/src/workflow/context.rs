@@ -254,6 +254,25 @@ impl Cx {
         self
     }
 
+    /// Takes back the limit that was said of the next command: for crates whose effect is made of several commands, and
+    /// that have some of them count in it. Without this it is that of the model calls in the effect's scope.
+    ///
+    /// ```
+    /// # use aether_core::workflow::{BoxEffect, Cx};
+    /// fn lottery(cx: &mut Cx) -> BoxEffect<'_, u64> {
+    ///     let limit = cx.take_limit();
+    ///     cx.scoped(|mut cx| async move {
+    ///         if let Some(limit) = limit {
+    ///             cx.limit(&*limit);
+    ///         }
+    ///         cx.random().await
+    ///     })
+    /// }
+    /// ```
+    pub fn take_limit(&mut self) -> Option<Arc<str>> {
+        self.next_marks.limit.take()
+    }
+
     /// This scope, as far as its log is concerned.
     pub(crate) fn log_scope(&self) -> Option<Arc<LogScope>> {
         LogScope::of(&self.run, &self.path)

@@ -75,6 +75,7 @@ impl Cx {
             if let Some(reason) = run.too_large(&plan) {
                 return Err(unrecordable(&ticket, &reason).into());
             }
+            let plan = run.shared.redaction.value(plan);
             // Read before it is recorded: a plan that does not round-trip must not stand in a journal for good.
             let read = read(&ticket, &plan)?;
             run.append_large(vec![PlanGenerated { command, plan }.into()], AppendExtras::default()).await;

@@ -107,9 +107,13 @@ impl Running {
 
     fn check_names(&self) -> Result<(), StepError<Failure>> {
         for (number, tool) in self.tools.iter().enumerate() {
-            if self.tools[..number].iter().any(|other| other.name() == tool.name()) {
-                let (agent, tool) = (&self.request.call, tool.name());
-                return Err(refusal(format_args!("agent `{agent}` has two tools named `{tool}`")));
+            if let Some(other) = self.tools[..number].iter().find(|other| other.name() == tool.name()) {
+                let (agent, name) = (&self.request.call, tool.name());
+                let (one, other) = (other.source(), tool.source());
+                return Err(refusal(format_args!(
+                    "agent `{agent}` has two tools named `{name}`, from {one} and from {other}: give one of these \
+                     another name, or leave its tool out of the toolbox"
+                )));
             }
         }
         Ok(())

@@ -47,6 +47,11 @@ pub trait RuntimeTool: Send + Sync {
     /// [`PayloadError`], whose text is told to the model.
     fn check(&self, args: &Payload) -> Result<(), PayloadError>;
 
+    /// Where it comes from, for messages: such as "MCP server `tracker`".
+    fn source(&self) -> String {
+        "a toolbox".into()
+    }
+
     /// Calls it, recorded. The value is what the model is told.
     fn call<'c>(&'c self, cx: &'c mut Cx, args: Payload)
     -> BoxEffect<'c, Result<String, StepError<Failure>>>;
@@ -66,6 +71,14 @@ impl AgentTool {
         match self {
             Self::Step(tool) => tool.name(),
             Self::Runtime(tool) => tool.name(),
+        }
+    }
+
+    /// Where it comes from, for messages.
+    pub(super) fn source(&self) -> String {
+        match self {
+            Self::Step(_) => "the program".into(),
+            Self::Runtime(tool) => tool.source(),
         }
     }
 
@@ -124,6 +137,7 @@ fn as_text(answer: Result<Payload, StepError<Payload>>) -> Result<String, StepEr
         Err(StepError::Cancelled(why)) => Err(StepError::Cancelled(why)),
         Err(StepError::Panicked(why)) => Err(StepError::Panicked(why)),
         Err(StepError::Unrecordable(why)) => Err(StepError::Unrecordable(why)),
+        Err(StepError::OverBudget(over)) => Err(StepError::OverBudget(over)),
         Err(other) => Err(StepError::App(Failure::permanent(format_args!("{other:?}")))),
     }
 }
@@ -151,5 +165,27 @@ impl Toolboxes {
 impl fmt::Debug for Toolboxes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Toolboxes({})", self.0.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use aether_core::budget::{BudgetKind, OverBudget};
+
+    use super::*;
+
+    /// A model cannot mend it: the agent ends, and its caller is told.
+    #[test]
+    fn a_tool_that_a_budget_does_not_allow_is_no_word_for_the_model() {
+        let over = OverBudget {
+            budget: "b".into(),
+            kind: BudgetKind::Calls,
+            limit: 1,
+            spent: 1,
+            reserved: 0,
+            needed: Some(1),
+            why: None,
+        };
+        assert_eq!(as_text(Err(StepError::OverBudget(over.clone()))), Err(StepError::OverBudget(over)));
     }
 }

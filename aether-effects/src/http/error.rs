@@ -99,8 +99,8 @@ pub enum HttpError {
         /// First characters of the body.
         start: String,
     },
-    /// The server has seen this idempotency key with another request: status 422, with a body that speaks of the key.
-    /// Nothing was done.
+    /// The server has seen this idempotency key with another request: status 422, with a body that speaks of the key. This
+    /// sending did nothing; an earlier one of the same call, which another build of the program wrote, may have done it.
     #[error("{exchange}: the server knows this idempotency key from another request: {start:?}")]
     KeyMismatch {
         /// Method and URL of the request.
@@ -159,10 +159,9 @@ impl Classify for HttpError {
     fn class(&self) -> FailureClass {
         let changes_world = self.exchange().changes_world();
         match self {
-            Self::Invalid { .. } | Self::NotRecorded { .. } | Self::KeyMismatch { .. } => {
-                FailureClass::Permanent
-            }
-            Self::InProgress { .. } => FailureClass::Unknown,
+            Self::Invalid { .. } | Self::NotRecorded { .. } => FailureClass::Permanent,
+            // Both say that the server has seen the key before: what came of that sending is not said.
+            Self::InProgress { .. } | Self::KeyMismatch { .. } => FailureClass::Unknown,
             Self::NotConnected { .. } | Self::Cancelled { .. } => FailureClass::Retryable,
             Self::Status { status: 408 | 425 | 429 | 503, .. } => FailureClass::Retryable,
             Self::Status { status, .. } if *status < 500 => FailureClass::Permanent,

@@ -1,6 +1,8 @@
 //! One exchange on the wire, bounded in time and size, with errors that tell whether anything was sent.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use aether_core::payload::Payload;
@@ -46,7 +48,7 @@ pub(crate) struct Arriving {
     exchange: Exchange,
     timeout: Duration,
     limit: usize,
-    read: usize,
+    read: Arc<AtomicUsize>,
     /// Status and recorded headers.
     pub(crate) status: u16,
     pub(crate) headers: BTreeMap<String, String>,
@@ -63,11 +65,21 @@ impl Arriving {
     pub(crate) async fn next(&mut self) -> Result<Option<Bytes>, HttpError> {
         let failed = |error| transport_error(self.exchange.clone(), self.timeout, error);
         let piece = self.response.chunk().await.map_err(failed)?;
-        self.read += piece.as_ref().map_or(0, Bytes::len);
-        if self.read > self.limit {
+        let length = piece.as_ref().map_or(0, Bytes::len);
+        if self.read.fetch_add(length, Ordering::Relaxed).saturating_add(length) > self.limit {
             return Err(self.too_large());
         }
         Ok(piece)
+    }
+
+    /// How many bytes have been read. A reader that keeps none of them sets it back: the limit is for what is kept.
+    pub(crate) fn read(&self) -> Arc<AtomicUsize> {
+        Arc::clone(&self.read)
+    }
+
+    /// The error of an answer that is larger than the client allows, if it has more bytes than that.
+    pub(crate) fn limit_to(&self) -> (usize, HttpError) {
+        (self.limit, self.too_large())
     }
 
     /// Reads the rest.
@@ -109,7 +121,7 @@ pub(crate) async fn open(client: &HttpClient, draft: &Draft) -> Result<Arriving,
     let (status, headers) =
         (response.status().as_u16(), mask::headers(response.headers(), &settings.recorded, response.url()));
     let (exchange, limit) = (draft.exchange(), settings.max_body);
-    Ok(Arriving { response, exchange, timeout, limit, read: 0, status, headers })
+    Ok(Arriving { response, exchange, timeout, limit, read: Arc::default(), status, headers })
 }
 
 /// What an error of the transport means. Its own text may hold the URL, secrets included.

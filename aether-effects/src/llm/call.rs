@@ -2,6 +2,7 @@
 
 use std::any::type_name;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use aether_core::budget::{Spend, Spent};
@@ -196,7 +197,9 @@ async fn answer(
 ) -> Result<ChatResponse, ModelError> {
     let models = cx.dep::<Models>().map_err(|error| ModelError::Setup(error.to_string()))?;
     let stream = stream.map(|stream| cx.stream(&stream));
+    let began = AtomicBool::new(false);
     let on_text = |text: &str| {
+        began.store(true, Ordering::Relaxed);
         if let Some(stream) = stream.as_ref().filter(|_| !text.is_empty()) {
             stream.send(text);
         }
@@ -207,7 +210,7 @@ async fn answer(
         None => models.ask(request).await,
     };
     let answer = answer.inspect_err(|error| {
-        if let Some(spent) = spent_without_answer(error, was_held) {
+        if let Some(spent) = spent_without_answer(error, was_held, began.load(Ordering::Relaxed)) {
             cx.spent(spent);
         }
         if let (ModelError::RateLimited { retry_after, .. }, false) = (error, was_held) {

@@ -3,6 +3,8 @@
 //! Promise: an answer is returned only when its server said that it is complete; one that was cut off anywhere is an error
 //! that another attempt may mend. What the pieces make is what the same answer would be as a whole.
 
+use std::sync::atomic::Ordering;
+
 use futures_util::StreamExt as _;
 use futures_util::stream::unfold;
 use serde::Deserialize;
@@ -67,6 +69,7 @@ pub(super) async fn read_events(
     masked: &(dyn Fn(&str) -> String + Send + Sync),
 ) -> Result<ChatResponse, ModelError> {
     let request_id = arriving.headers.get("x-request-id").cloned();
+    let (read, (limit, too_large)) = (arriving.read(), arriving.limit_to());
     let bytes = unfold(arriving, |mut arriving| async move {
         let piece = arriving.next().await.transpose()?;
         Some((piece, arriving))
@@ -74,6 +77,8 @@ pub(super) async fn read_events(
     let mut events = SseStream::from_bytes_stream(Box::pin(bytes));
     let mut answer = Answer::default();
     while let Some(event) = events.next().await {
+        // Each event is limited, and so is what they make; their frames are many times as long as the text.
+        read.store(0, Ordering::Relaxed);
         let Some(data) = event.map_err(of_event)?.data else { continue };
         let data = data.trim();
         if data == DONE {
@@ -82,6 +87,9 @@ pub(super) async fn read_events(
         }
         if !data.is_empty() {
             answer.add(&masked(data), on_text)?;
+            if answer.len() > limit {
+                return Err(of_http(too_large));
+            }
         }
     }
     let mut answer = answer.whole(asked)?;
@@ -103,6 +111,13 @@ struct Answer {
 }
 
 impl Answer {
+    /// Bytes of text and arguments.
+    fn len(&self) -> usize {
+        let arguments = |call: &WireCall| call.function.arguments.as_str().map_or(0, str::len);
+        let calls: usize = self.calls.iter().map(|(_, call)| arguments(call)).sum();
+        calls + self.text.as_ref().map_or(0, String::len)
+    }
+
     fn add(&mut self, data: &str, on_text: OnText<'_>) -> Result<(), ModelError> {
         let json: Value = serde_json::from_str(data)
             .map_err(|error| ModelError::NotJson { reason: error.to_string(), start: start_of(data) })?;
@@ -119,7 +134,8 @@ impl Answer {
         self.usage = piece.usage.or(self.usage.take());
         // Other choices than the first were not asked for.
         for choice in piece.choices.into_iter().flatten().filter(|choice| choice.index.unwrap_or(0) == 0) {
-            self.finish_reason = choice.finish_reason.or(self.finish_reason.take());
+            let reason = choice.finish_reason.filter(|reason| !reason.is_empty());
+            self.finish_reason = reason.or(self.finish_reason.take());
             if let Some(delta) = choice.delta {
                 let text = delta.content.and_then(plain).or(delta.refusal);
                 if let Some(text) = text {
@@ -140,8 +156,10 @@ impl Answer {
         let id = id.filter(|id| !id.is_empty());
         let name = name.filter(|name| !name.is_empty());
         let known = self.calls.iter_mut().rev().find(|(known, call)| {
-            let is_another = id.is_some() && call.id.is_some() && call.id != id;
-            *known == index && !is_another
+            let has_another_id = id.is_some() && call.id.is_some() && call.id != id;
+            // A name that comes again is not that of the call whose arguments are whole.
+            let begins = name.is_some() && id.is_none() && is_whole(&call.function);
+            *known == index && !has_another_id && !begins
         });
         let call = match known {
             Some((_, call)) => call,
@@ -189,6 +207,15 @@ impl Answer {
             cost: None,
         })
     }
+}
+
+/// Whether a call has its name and all of its arguments.
+fn is_whole(function: &WireFunction) -> bool {
+    let has_arguments = match &function.arguments {
+        Value::String(text) => serde_json::from_str::<Value>(text).is_ok(),
+        arguments => !arguments.is_null(),
+    };
+    !function.name.is_empty() && has_arguments
 }
 
 /// Why the events cannot be read on.

@@ -9,10 +9,12 @@ use futures_util::future::BoxFuture;
 
 use super::chat::{ChatRequest, ChatResponse};
 use super::error::ModelError;
-use super::estimate::ASSUMED_OUTPUT;
 use super::holds::{HeldModel, Holds};
 use super::price::PriceTable;
 use super::usage::Usage;
+
+/// Tokens of an answer that a budget reckons with where the question does not limit them, unless the program says more.
+pub(crate) const ASSUMED_OUTPUT: u64 = 4_096;
 
 /// A provider of models. Implement it for a provider of your own, or for a script in tests.
 #[diagnostic::on_unimplemented(

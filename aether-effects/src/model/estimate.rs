@@ -7,12 +7,10 @@ use aether_core::budget::{Spend, Spent};
 use aether_core::step::Estimating;
 
 use super::chat::{ChatMessage, ChatRequest, ChatResponse};
-use super::client::Models;
+use super::client::{ASSUMED_OUTPUT, Models};
 use super::error::ModelError;
 use super::usage::Usage;
 
-/// Tokens of an answer that a budget reckons with where the question does not limit them, unless the program says more.
-pub(crate) const ASSUMED_OUTPUT: u64 = 4_096;
 /// Bytes of text that are reckoned as one token: fewer than plain text of the usual scripts has.
 const BYTES_OF_A_TOKEN: u64 = 3;
 /// Tokens for what frames each message, tool and schema.
@@ -64,9 +62,10 @@ pub(crate) fn spent(answer: &ChatResponse) -> Spent {
     Spent { calls: Some(1), tokens, cost_nanos }
 }
 
-/// What a question without an answer took; `None` where that is not known.
-pub(crate) fn spent_without_answer(error: &ModelError, was_held: bool) -> Option<Spent> {
+/// What a question without an answer took; `None` where that is not known. `began` says that a part of the answer came.
+pub(crate) fn spent_without_answer(error: &ModelError, was_held: bool, began: bool) -> Option<Spent> {
     match error {
+        _ if began => None,
         ModelError::RateLimited { .. } if was_held => Some(Spent::NOTHING),
         ModelError::Attachment { .. } | ModelError::NotRecorded { .. } | ModelError::Setup(_) => {
             Some(Spent::NOTHING)
@@ -109,6 +108,9 @@ mod tests {
         assert_eq!(spent(&silent), Spent { calls: Some(1), tokens: None, cost_nanos: None });
         let told = ChatResponse { usage: Usage::of(3, 4), ..silent };
         assert_eq!(spent(&told).tokens, Some(7));
-        assert_eq!(spent_without_answer(&ModelError::Network { message: String::new() }, false), None);
+        assert_eq!(spent_without_answer(&ModelError::Network { message: String::new() }, false, false), None);
+        let busy = ModelError::Overloaded { status: 502, retry_after: None, message: String::new() };
+        assert_eq!(spent_without_answer(&busy, false, false).and_then(|spent| spent.tokens), Some(0));
+        assert_eq!(spent_without_answer(&busy, false, true), None, "a part of the answer came");
     }
 }

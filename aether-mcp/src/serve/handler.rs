@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use aether_core::engine::{DecideError, Engine, StartError};
 use aether_core::id::RunId;
-use aether_core::run::RunEnd;
+use aether_core::run::{Observed, RunEnd};
 use aether_core::store::RunRecord;
 use aether_core::view::pending::Pending;
 use rmcp::model::{
@@ -17,6 +17,9 @@ use rmcp::model::{
 };
 use rmcp::service::RequestContext;
 use rmcp::{ErrorData, RoleServer, ServerHandler};
+use serde_json::Value;
+use tokio::sync::{broadcast, watch};
+use tokio::time::Instant;
 
 use super::exposed::{Exposed, StartRefused};
 use super::{questions, runs};
@@ -34,6 +37,8 @@ pub(crate) struct Handler {
     pub(crate) tools: Arc<BTreeMap<&'static str, Exposed>>,
     /// Whether a client is asked about approvals.
     pub(crate) approvals: bool,
+    /// Ends when the server is to end; `None` where its only client's stream says so.
+    pub(crate) closing: Option<watch::Receiver<()>>,
 }
 
 /// How far a run is that a client waits for.
@@ -71,8 +76,11 @@ impl Handler {
             let text = format!("unknown tool: {} (there are: {})", request.name, known.join(", "));
             return Err(ErrorData::invalid_params(text, None));
         };
-        let key = meta.get(KEY_FIELD).and_then(|key| key.as_str());
-        let key = key.map_or_else(|| uuid::Uuid::now_v7().to_string(), str::to_owned);
+        let key = match meta.get(KEY_FIELD) {
+            None => uuid::Uuid::now_v7().to_string(),
+            Some(Value::String(key)) => key.clone(),
+            Some(_) => return Err(ErrorData::invalid_params(format!("`{KEY_FIELD}` is not a string"), None)),
+        };
         let id = runs::run_id(exposed.workflow, &key);
         exposed.start(&self.engine, request.arguments, id).await.map_err(refused)
     }
@@ -110,28 +118,71 @@ impl Handler {
         can_ask: bool,
         decided: &BTreeSet<String>,
     ) -> Result<Stands, ErrorData> {
-        let began = tokio::time::Instant::now();
+        let (began, mut changes, mut seen) = (Instant::now(), self.engine.watch(), None);
         loop {
             let record = self.record(run.as_str()).await?;
-            match self.stands(&record).await? {
-                Stands::Ended(end) => return Ok(Stands::Ended(end)),
-                Stands::Asks(waits)
-                    if can_ask && waits.iter().any(|wait| !decided.contains(&questions::key(wait))) =>
-                {
-                    return Ok(Stands::Asks(waits));
+            // How the run stands follows from its journal, which is long: it is read where something was added to it.
+            let newest = Some((record.next, record.status));
+            if std::mem::replace(&mut seen, newest) != newest {
+                match self.stands(&record).await? {
+                    Stands::Ended(end) => return Ok(Stands::Ended(end)),
+                    Stands::Asks(waits)
+                        if can_ask && waits.iter().any(|wait| !decided.contains(&questions::key(wait))) =>
+                    {
+                        return Ok(Stands::Asks(waits));
+                    }
+                    _ => {}
                 }
-                _ if limit.is_some_and(|limit| began.elapsed() >= limit) => return Ok(Stands::Works),
-                _ => {}
             }
-            self.until_changed().await;
+            if limit.is_some_and(|limit| began.elapsed() >= limit) {
+                return Ok(Stands::Works);
+            }
+            until_changed(&mut changes, run).await;
         }
     }
 
-    /// Until something happens in this process, or for a moment: another process may advance the run.
-    async fn until_changed(&self) {
-        let mut changes = self.engine.watch();
-        let _either = tokio::time::timeout(LOOK, changes.recv()).await;
+    /// Waits for a run as [`Handler::wait`] does, for as long as there is a client that wants to know.
+    async fn wait_for(
+        &self,
+        run: &RunId,
+        limit: Option<Duration>,
+        can_ask: bool,
+        decided: &BTreeSet<String>,
+        given_up: impl Future<Output = ()> + Send,
+    ) -> Result<Stands, ErrorData> {
+        tokio::select! {
+            biased;
+            stands = self.wait(run, limit, can_ask, decided) => stands,
+            () = given_up => Err(failed("the client gave the request up; its run goes on")),
+            // A moment is waited for also then.
+            () = self.closed(), if limit.is_none() => Err(failed(format_args!(
+                "the server ends, and run `{run}` goes on: a call with the same idempotency key waits for it again"
+            ))),
+        }
     }
+
+    /// Comes back when the server is to end.
+    async fn closed(&self) {
+        match self.closing.clone() {
+            // Nothing is ever sent: the sender goes.
+            Some(mut closing) => while closing.changed().await.is_ok() {},
+            None => std::future::pending().await,
+        }
+    }
+}
+
+/// Until the run changes in this process, or for a moment: another process may advance it.
+async fn until_changed(changes: &mut broadcast::Receiver<Observed>, run: &RunId) {
+    let changed = async {
+        loop {
+            match changes.recv().await {
+                Ok(observed) if observed.run != *run => {}
+                Ok(_) | Err(broadcast::error::RecvError::Lagged(_)) => return,
+                Err(broadcast::error::RecvError::Closed) => return std::future::pending().await,
+            }
+        }
+    };
+    let _either = tokio::time::timeout(LOOK, changed).await;
 }
 
 /// The answer to a call whose run asks something.
@@ -203,7 +254,8 @@ impl ServerHandler for Handler {
             None => self.start(request, &context.meta).await?,
         };
         let limit = capabilities.supports_tasks().then_some(GRACE);
-        match self.wait(&run, limit, can_ask && limit.is_none(), &decided).await? {
+        let (can_ask, given_up) = (can_ask && limit.is_none(), context.ct.cancelled());
+        match self.wait_for(&run, limit, can_ask, &decided, given_up).await? {
             Stands::Ended(end) => Ok(runs::result(end).into()),
             Stands::Asks(waits) => Ok(asks(&run, &waits)),
             Stands::Works => {

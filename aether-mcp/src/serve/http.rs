@@ -13,7 +13,7 @@ use rmcp::transport::streamable_http_server::session::local::LocalSessionManager
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use sha2::{Digest as _, Sha256};
 use tokio::net::TcpListener;
-use tokio::sync::oneshot;
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::handler::Handler;
@@ -46,7 +46,7 @@ pub enum ServeError {
 pub struct HttpServer {
     address: SocketAddr,
     token: Secret<String>,
-    stop: Option<oneshot::Sender<()>>,
+    stop: Option<watch::Sender<()>>,
     serving: JoinHandle<io::Result<()>>,
 }
 
@@ -66,7 +66,8 @@ impl HttpServer {
         self.token.expose()
     }
 
-    /// Takes no more requests, and waits until those that are being answered are.
+    /// Takes no more requests, and waits until those that are being answered are. Calls that wait for a run get an error: the
+    /// run goes on, and a call with the same key waits for it again.
     pub async fn close(mut self) {
         drop(self.stop.take());
         let _ended = (&mut self.serving).await;
@@ -82,7 +83,7 @@ impl Drop for HttpServer {
 }
 
 pub(crate) async fn listen(
-    handler: Handler,
+    mut handler: Handler,
     address: SocketAddr,
     token: Option<Secret<String>>,
     hosts: Vec<String>,
@@ -99,6 +100,8 @@ pub(crate) async fn listen(
         .with_legacy_session_mode(false)
         .with_json_response(true)
         .enforce_origin_validation();
+    let (stop, mut stopped) = watch::channel(());
+    handler.closing = Some(stopped.clone());
     let service = StreamableHttpService::new(
         move || Ok(handler.clone()),
         Arc::new(LocalSessionManager::default()),
@@ -108,9 +111,9 @@ pub(crate) async fn listen(
     let router = axum::Router::new()
         .route_service("/mcp", service)
         .layer(middleware::from_fn_with_state(digest, authorized));
-    let (stop, stopped) = oneshot::channel::<()>();
     let serving = tokio::spawn(async move {
-        let stopped = async { drop(stopped.await) };
+        // Nothing is ever sent: the sender goes.
+        let stopped = async move { while stopped.changed().await.is_ok() {} };
         axum::serve(listener, router).with_graceful_shutdown(stopped).await
     });
     Ok(HttpServer { address, token, stop: Some(stop), serving })

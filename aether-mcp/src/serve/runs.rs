@@ -14,33 +14,53 @@ use sha2::{Digest as _, Sha256};
 const PREFIX: &str = "mcp:";
 /// How often a client is asked to look, in milliseconds.
 const POLL_MS: u64 = 1_000;
-/// Longest key of a caller that stands in an id as it is.
-const PLAIN_KEY: usize = 100;
+/// Longest key of a caller that stands in an id, written as an id has it.
+const LONGEST_KEY: usize = 100;
+/// What stands before the hash of a longer key. No other key is written with a colon.
+const HASHED: &str = "sha256:";
 
-/// The id of the run of `tool` under the caller's key.
+/// The id of the run of `tool` under the caller's key. It is that of no child, fork or other run: what has a meaning in ids
+/// is written as in a URL.
 pub(crate) fn run_id(tool: &str, key: &str) -> String {
-    let is_plain = key.len() <= PLAIN_KEY && !key.is_empty() && !key.chars().any(char::is_control);
-    if is_plain {
-        return format!("{PREFIX}{tool}:{key}");
+    let mut written = String::new();
+    for byte in key.bytes() {
+        match byte {
+            plain if is_plain(plain) => written.push(char::from(plain)),
+            other => written.push_str(&format!("%{other:02X}")),
+        }
+    }
+    if !written.is_empty() && written.len() <= LONGEST_KEY {
+        return format!("{PREFIX}{tool}:{written}");
     }
     let hash: String = Sha256::digest(key).iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("{PREFIX}{tool}:sha256:{hash}")
+    format!("{PREFIX}{tool}:{HASHED}{hash}")
 }
 
-/// The run of this task, where one of `workflows` was started over MCP under this id.
+fn is_plain(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"-_.".contains(&byte)
+}
+
+/// The tool of the run of this id; `None` where no call has this id: it is that of a child, a fork, or another run.
+fn tool_of(id: &str) -> Option<&str> {
+    let (tool, key) = id.strip_prefix(PREFIX)?.split_once(':')?;
+    let key = key.strip_prefix(HASHED).unwrap_or(key);
+    key.bytes().all(|byte| is_plain(byte) || byte == b'%').then_some(tool)
+}
+
+/// The run of this task, where a call of an exposed tool started it under this id.
 pub(crate) async fn find(
     engine: &Engine,
     id: &str,
     is_exposed: impl Fn(&str) -> bool,
 ) -> Result<Option<RunRecord>, aether_core::store::StoreError> {
     let Ok(run) = RunId::new(id) else { return Ok(None) };
-    if !id.starts_with(PREFIX) {
+    // Also a run that has continued as another workflow.
+    if !tool_of(id).is_some_and(is_exposed) {
         return Ok(None);
     }
     let record = engine.store().run(&run).await?;
-    // Also a run that has continued as another workflow.
-    let tool = id[PREFIX.len()..].split(':').next().unwrap_or_default();
-    Ok(record.filter(|_| is_exposed(tool)))
+    // A workflow may give a child any id.
+    Ok(record.filter(|record| record.parent.is_none()))
 }
 
 /// What every answer about a task holds.
@@ -113,6 +133,22 @@ mod tests {
         assert_ne!(run_id("triage", &long), run_id("triage", &other));
         for key in [long.as_str(), "a\nb", ""] {
             assert!(RunId::new(run_id("triage", key)).is_ok(), "{key:?}");
+        }
+    }
+
+    #[test]
+    fn no_key_names_a_child_a_fork_or_the_run_of_another_key() {
+        assert_eq!(run_id("t", "k/3:chapter"), "mcp:t:k%2F3%3Achapter");
+        let hashed = run_id("t", &"x".repeat(500));
+        let copied = hashed.strip_prefix("mcp:t:").unwrap();
+        let keys = ["k", "k/3:chapter", "k%2F3%3Achapter", "k~fork-1", "k~1", "a b", "ä", copied, ""];
+        let ids: Vec<_> = keys.iter().map(|key| run_id("t", key)).collect();
+        for (number, id) in ids.iter().enumerate() {
+            assert!(!ids[..number].contains(id) && *id != hashed, "{id}");
+            assert_eq!(tool_of(id), Some("t"), "{id}");
+        }
+        for id in ["mcp:t:k/3:chapter", "mcp:t:k~fork-1", "mcp:t:k~1", "mcp:t", "other:t:k", ""] {
+            assert_eq!(tool_of(id), None, "{id}");
         }
     }
 

@@ -89,6 +89,7 @@ impl McpService {
             engine: self.engine.clone(),
             tools: Arc::new(self.tools.clone()),
             approvals: self.approvals,
+            closing: None,
         }
     }
 

@@ -102,6 +102,49 @@ async fn a_call_waits_for_what_others_have_only_reserved() {
     assert_eq!(meter.most_at_once(), 2, "there is room for both");
 }
 
+/// Pay, then ask; ask at the same time.
+#[workflow]
+async fn pays_first(cx: &mut Cx) -> Result<u32> {
+    let (one, other) = cx
+        .join((
+            async |cx: &mut Cx| {
+                paid(cx, 0).await?;
+                asks(cx, 1).await
+            },
+            async |cx: &mut Cx| asks(cx, 1).await,
+        ))
+        .await;
+    Ok(one?.0 + other?.0)
+}
+
+#[tokio::test]
+async fn who_waits_for_a_question_that_a_crash_lost_is_told_when_it_may_not_be_asked_again() {
+    for place in stores() {
+        let (place, slow) = (place(), Meter::slow(Duration::from_secs(600)));
+        let lease = Duration::from_millis(100);
+        let start = async |store: &Arc<dyn Store>, meter: &Meter| {
+            builder(store, &Calls::default()).model(meter.clone()).lease(lease).start().await.unwrap()
+        };
+        let engine = start(&place.store, &slow).await;
+        let budget = Budget::new().tokens(RESERVED + 20);
+        let run = engine.start::<pays_first>(()).id("lost").budget(budget).await.unwrap();
+        in_time(async {
+            // One question is out, and the other one waits for what it may leave.
+            while slow.calls() < 1
+                || Journal::read(&place.store, "lost").await.count("step_committed", "paid") < 1
+            {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        })
+        .await;
+        drop((run, engine));
+        let engine = start(&place.again(), &Meter::default()).await;
+        let run = engine.handle::<pays_first>("lost").await.unwrap();
+        // What the lost question reserved counts, so there is room for neither.
+        assert_eq!(in_time(run.result()).await.unwrap(), 0);
+    }
+}
+
 #[tokio::test]
 async fn an_answer_without_usage_counts_with_what_was_reserved() {
     let (place, meter) = (Place::memory(), Meter::default().silent());

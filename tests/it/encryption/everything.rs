@@ -55,6 +55,7 @@ pub(super) const MARKERS: &[&str] = &[
     "queued",
     "read-result",
     "resource",
+    "resource-version",
     "result",
     "run-error",
     "schedule",
@@ -100,7 +101,7 @@ async fn enc_recall(cx: &mut StepCx, order: String, receipt: Option<String>) -> 
 /// Order something.
 #[step(effect = "tool", compensate = enc_recall)]
 async fn enc_order(cx: &mut StepCx, order: String) -> Result<String> {
-    cx.changed("note", &mark("resource"), "write").etag("1");
+    cx.changed("note", &mark("resource"), "write").version(mark("resource-version")).etag("1");
     Ok(format!("{}{}", mark("tool-result"), &order[..0]))
 }
 

@@ -4,8 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aether::encryption::{CodecError, Encryption, SubjectKeyFolder};
+use aether::engine::EngineBuilder;
 use aether::id::RunId;
 use aether::prelude::*;
+use aether::queue::Singleton;
 use aether::retention::Retention;
 use aether::store::{RunFilter, Store, StoreError};
 use aether::view::Status;
@@ -30,6 +32,12 @@ async fn subject_run(cx: &mut Cx, input: String) -> Result<String> {
     let large = "z".repeat(if input.len() > 10 { 70_000 } else { 1 });
     let word: String = cx.signal("word").await?;
     Ok(format!("{input} {billed} {word} {}", large.len()))
+}
+
+/// Wait for a word.
+#[workflow]
+async fn subject_waits(cx: &mut Cx, _input: String) -> Result<String> {
+    Ok(cx.signal("word").await?)
 }
 
 async fn waits(engine: &Engine, run: &RunId) {
@@ -140,6 +148,70 @@ async fn to_destroy_a_key_erases_one_person_and_leaves_runs_that_can_be_listed_e
         // Who has no key of their own gets the ring's.
         let nobody = engine.start::<subject_run>("nobody's".into()).id("nobody").await.unwrap();
         waits(&engine, nobody.id()).await;
+        engine.shutdown().await.unwrap();
+    }
+}
+
+/// An engine whose runs are encrypted with the key of the customer that their label names.
+fn of_customers(store: &Arc<dyn Store>, calls: &Calls, folder: &SubjectKeyFolder) -> EngineBuilder {
+    let keys = ring(1).key_for(folder.clone(), |place| place.labels?.get("customer").map(str::to_owned));
+    builder(store, calls).payload_codec(Encryption::new(keys))
+}
+
+#[tokio::test]
+async fn a_run_that_was_asked_to_end_before_its_key_was_destroyed_ends() {
+    for make in stores() {
+        let (place, calls, home) = (make(), Calls::default(), tempfile::tempdir().unwrap());
+        let folder = SubjectKeyFolder::open(home.path(), key(100)).unwrap();
+        let engine = of_customers(&place.store, &calls, &folder).start().await.unwrap();
+        for id in ["ann 1", "ann 2"] {
+            let run = engine.start::<subject_run>("x".into()).id(id).label("customer", "ann").await.unwrap();
+            waits(&engine, run.id()).await;
+        }
+        engine.shutdown().await.unwrap();
+
+        // No worker is there to obey.
+        let store = place.again();
+        let desk = of_customers(&store, &calls, &folder).client().start().await.unwrap();
+        for id in ["ann 1", "ann 2"] {
+            desk.cancel(&run_id(id), "asked with the key", "desk").await.unwrap();
+        }
+        folder.destroy("ann").unwrap();
+        desk.terminate(&run_id("ann 2"), "asked without it", "desk").await.unwrap();
+        desk.shutdown().await.unwrap();
+
+        let store = place.again();
+        let engine = of_customers(&store, &calls, &folder).start().await.unwrap();
+        for (id, reason) in [("ann 1", "no reason that can be read"), ("ann 2", "asked without it")] {
+            ends(&engine, &run_id(id)).await;
+            let handle = engine.handle::<subject_run>(id).await.unwrap();
+            let ended = in_time(handle.result()).await.unwrap_err().to_string();
+            assert!(ended.contains(reason), "{id}: {ended}");
+        }
+        engine.shutdown().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_start_key_of_an_erased_run_is_free() {
+    for make in stores() {
+        let (place, calls, home) = (make(), Calls::default(), tempfile::tempdir().unwrap());
+        let folder = SubjectKeyFolder::open(home.path(), key(100)).unwrap();
+        let engine = of_customers(&place.store, &calls, &folder).start().await.unwrap();
+        let start = async |engine: &Engine, id: &str, customer: &str| {
+            let start = engine.start::<subject_waits>("x".into()).id(id).label("customer", customer);
+            start.once_per("desk", Singleton::Reject).await.map(|run| run.id().clone())
+        };
+        waits(&engine, &start(&engine, "ann 1", "ann").await.unwrap()).await;
+        assert!(start(&engine, "bob 1", "bob").await.is_err(), "the key is taken");
+        engine.shutdown().await.unwrap();
+        folder.destroy("ann").unwrap();
+
+        let store = place.again();
+        let engine = of_customers(&store, &calls, &folder).start().await.unwrap();
+        let bob = start(&engine, "bob 1", "bob").await.unwrap();
+        waits(&engine, &bob).await;
+        assert!(start(&engine, "bob 2", "bob").await.is_err(), "the key is taken again");
         engine.shutdown().await.unwrap();
     }
 }

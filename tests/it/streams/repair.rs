@@ -1,5 +1,8 @@
 //! What becomes of a stream when processes die between any two writes, when branches lose, and when a run continues as new.
 
+use std::sync::{Barrier, Mutex};
+use std::time::Duration;
+
 use aether::definition::Workflow;
 use aether_testing::crash::CrashPoint;
 
@@ -230,8 +233,10 @@ async fn workers_of_which_one_has_lost_the_run_interleave_nothing() {
         let (stale, owner) = (Cut::default(), Cut::default());
         stale.at.store(3, Ordering::SeqCst);
         owner.at.store(3, Ordering::SeqCst);
-        // It has no room for another run, and so does not claim its own again.
-        let first = builder(&place.store, &Calls::default()).max_active(1).provide(stale.clone());
+        // It does not look for runs that are due, and so does not claim its own again.
+        let first =
+            builder(&place.store, &Calls::default()).max_active(1).poll_interval(Duration::from_secs(3_600));
+        let first = first.provide(stale.clone());
         let first = first.start().await.unwrap();
         let run = first.start::<answer>(40).id("a").await.unwrap();
         in_time(stale.reached.notified()).await;
@@ -252,5 +257,139 @@ async fn workers_of_which_one_has_lost_the_run_interleave_nothing() {
         drop(run);
         first.shutdown().await.unwrap();
         second.shutdown().await.unwrap();
+    }
+}
+
+/// Say something that does not stay, or does, and answer at length.
+#[step(effect = "read", retry(max_retries = 1, delay = "1ms"))]
+async fn answer_at_length(cx: &mut StepCx, how: String) -> Result<String> {
+    let reply = cx.stream("reply");
+    if cx.attempt() == 0 {
+        reply.send("said");
+        // So long that it is written.
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        match &*how {
+            "fails" => return Err(Failure::retryable("again")),
+            "takes back" => reply.restart(),
+            _ => {}
+        }
+    }
+    Ok("x".repeat(100_000))
+}
+
+#[workflow]
+async fn answered_at_length(cx: &mut Cx, how: String) -> Result<usize> {
+    Ok(answer_at_length(cx, how).await?.len())
+}
+
+#[tokio::test]
+async fn of_a_large_outcome_only_its_own_text_stays_when_its_process_dies_before_the_append() {
+    for make in stores() {
+        for (how, text) in [("fails", ""), ("takes back", ""), ("stays", "said")] {
+            let died = died::<answered_at_length>(&make(), CrashPoint::AfterEffect(1), how.to_owned()).await;
+            let (outcome, events) = died.unwrap();
+            assert_eq!((outcome, &*text_of(&events)), (100_000, text), "{how}: {events:?}");
+        }
+    }
+}
+
+/// The token of a callback.
+#[derive(Clone, Default)]
+struct Token(Arc<Mutex<String>>);
+
+/// Say half of something and wait for ever.
+#[step(effect = "tool")]
+async fn say_half(cx: &mut StepCx) -> Result<String> {
+    *cx.dep::<Token>()?.0.lock().unwrap() = cx.callback()?.token().to_owned();
+    cx.stream("reply").send("half");
+    std::future::pending().await
+}
+
+#[workflow]
+async fn half_said(cx: &mut Cx, input: ()) -> Result<String> {
+    let () = input;
+    Ok(say_half(cx).await.unwrap_or_else(|_| "in doubt".to_owned()))
+}
+
+#[tokio::test]
+async fn what_a_body_sent_that_was_killed_is_gone_when_somebody_else_reports_its_outcome_or_nobody_does() {
+    for make in stores() {
+        for outcome in ["whole", "in doubt"] {
+            let (place, token) = (make(), Token::default());
+            let dying = Arc::new(CrashStore::new(place.store.clone(), None));
+            let first = builder(&(dying.clone() as Arc<dyn Store>), &Calls::default()).provide(token.clone());
+            let first = first.start().await.unwrap();
+            let run = first.start::<half_said>(()).id("a").await.unwrap();
+            let mut live = run.stream::<String>("reply").text();
+            assert_eq!(in_time(live.next()).await.unwrap().as_deref(), Some("half"));
+            dying.crash();
+            drop((live, run, first));
+            let client = builder(&place.again(), &Calls::default()).client().start().await.unwrap();
+            if outcome == "whole" {
+                let token = token.0.lock().unwrap().clone();
+                client.complete_callback(&token, outcome).await.unwrap();
+            }
+            let held = place.store.run(&run_id("a")).await.unwrap().unwrap();
+            place.store.release(&held.id, held.epoch, aether::jiff::Timestamp::UNIX_EPOCH).await.unwrap();
+            let second = builder(&place.again(), &Calls::default()).provide(token).start().await.unwrap();
+            let run = second.handle::<half_said>("a").await.unwrap();
+            assert_eq!(in_time(run.result()).await.unwrap(), outcome);
+            assert_eq!(text_of(&events(&run, 0).await), "", "{outcome}");
+            assert_eq!(place.store.open_streams(&run_id("a")).await, Ok(Vec::new()));
+            second.shutdown().await.unwrap();
+            client.shutdown().await.unwrap();
+        }
+    }
+}
+
+/// Two meet here: a thread that is about to send something, and a body.
+#[derive(Clone)]
+struct Meeting(Arc<Barrier>);
+
+/// An item that is on its way for as long as the body likes.
+struct Late(Arc<Meeting>);
+
+impl serde::Serialize for Late {
+    fn serialize<S: serde::Serializer>(&self, to: S) -> std::result::Result<S::Ok, S::Error> {
+        let Meeting(meeting) = &*self.0;
+        meeting.wait();
+        meeting.wait();
+        to.serialize_str("late")
+    }
+}
+
+/// Fail while something is on its way, and say something else when called again.
+#[step(effect = "read", retry(max_retries = 1, delay = "1ms"))]
+async fn say_late(cx: &mut StepCx) -> Result<String> {
+    let (reply, meeting) = (cx.stream("reply"), cx.dep::<Meeting>()?);
+    if cx.attempt() == 0 {
+        let late = Late(Arc::clone(&meeting));
+        std::thread::spawn(move || reply.send(&late));
+        meeting.0.wait();
+        return Err(Failure::retryable("again"));
+    }
+    reply.send("right");
+    // So long that it is written, and then so long that the late item would be.
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    meeting.0.wait();
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    Ok("right".to_owned())
+}
+
+#[workflow]
+async fn said_late(cx: &mut Cx, input: ()) -> Result<String> {
+    let () = input;
+    Ok(say_late(cx).await?)
+}
+
+#[tokio::test]
+async fn an_item_that_is_on_its_way_when_its_attempt_ends_replaces_nothing() {
+    for make in stores() {
+        let (place, meeting) = (make(), Meeting(Arc::new(Barrier::new(2))));
+        let engine = builder(&place.store, &Calls::default()).provide(meeting).start().await.unwrap();
+        let run = engine.start::<said_late>(()).id("a").await.unwrap();
+        assert_eq!(in_time(run.result()).await.unwrap(), "right");
+        assert_eq!(text_of(&events(&run, 0).await), "right");
+        engine.shutdown().await.unwrap();
     }
 }

@@ -48,10 +48,12 @@ pub(super) async fn end_unread(inner: &Arc<Inner>, run: &RunRecord, fault: &Faul
 async fn obey(inner: &Inner, run: &RunRecord, unread: &CodecError) -> Result<Option<RunEnd>, AppendError> {
     let requests = inner.shared.store.end_requests(&run.id).await?;
     let is_erased = matches!(unread, CodecError::DestroyedKey { .. });
-    let terminate = requests.iter().find(|request| request.topic == TERMINATE);
-    let Some(request) = terminate.or_else(|| requests.first().filter(|_| is_erased)) else {
-        return Ok(None);
-    };
+    // One that cannot be read for want of a key waits for it, unless that was destroyed.
+    let is_read = |request: &&Message| request.payload.decode::<EndRequest>().is_ok();
+    let terminations = || requests.iter().filter(|request| request.topic == TERMINATE);
+    let mut erased = terminations().chain(requests.iter().filter(is_read)).chain(&requests);
+    let found = terminations().find(is_read).or_else(|| erased.next().filter(|_| is_erased));
+    let Some(request) = found else { return Ok(None) };
     let event = ended_by(request, unread);
     let waits = inner.shared.store.waits(WaitFilter::default().run(run.id.clone())).await?;
     let closed = waits.into_iter().map(|listed| WaitChange::Closed(listed.wait.command)).collect();

@@ -140,7 +140,9 @@ impl ForkPlan {
     /// Replaces the recorded answer of a command before the cut, such as that of a model or a tool, by `value`, in the form
     /// in which the journal has it.
     pub fn answer<T: Serialize>(mut self, command: impl Into<String>, value: &T) -> Self {
-        self.answers.push((command.into(), Payload::encode(value)));
+        let redaction = &self.engine.inner.shared.redaction;
+        let value = Payload::encode(value).map(|value| redaction.value(value));
+        self.answers.push((command.into(), value));
         self
     }
 

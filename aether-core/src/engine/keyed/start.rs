@@ -80,6 +80,11 @@ impl Keyed {
             // Another start may decide between the look and the write, which is refused then: look again.
             let found = inner.shared.store.keyed_start(&name).await?;
             let found = match found {
+                // Nobody will read it again, and its run does nothing more: the key is free.
+                Some(start) if start.record == Payload::null() => {
+                    inner.shared.store.remove_keyed_start(&name, start.revision).await?;
+                    continue;
+                }
                 Some(start) => Some((StartRecord::read(&start)?, start)),
                 None => None,
             };

@@ -29,8 +29,25 @@ fn tokens_count_as_they_were_taken() {
     let wait = bookings.take(at(0), 100).wait;
     assert!(wait > Duration::from_secs(38), "{wait:?}");
     // Of the 700 only 10 were taken.
-    bookings.correct(at(0), 700, 10);
+    bookings.correct(at(0), 700, 10, Duration::ZERO);
     assert_eq!(bookings.take(at(0), 50).wait, Duration::ZERO);
+}
+
+#[test]
+fn a_correction_gives_back_no_place_of_another() {
+    let limit = StepLimit::new("l").unwrap().tokens(1_000, MINUTE).unwrap();
+    let mut bookings = Bookings::new(limit, at(0));
+    bookings.take(at(0), 1_000);
+    // The first booking has drained when the second one comes.
+    assert_eq!(bookings.take(at(67_000_000), 1_000).wait, Duration::ZERO);
+    bookings.correct(at(67_100_000), 1_000, 10, Duration::from_millis(67_100));
+    let wait = bookings.take(at(67_200_000), 1_000).wait;
+    assert!(wait > Duration::from_secs(59), "{wait:?}");
+    // Of a booking that is half drained, the other half is given back.
+    let mut bookings = Bookings::new(bookings.limit.clone(), at(0));
+    bookings.take(at(0), 1_000);
+    bookings.correct(at(33_000_000), 1_000, 0, Duration::from_secs(33));
+    assert_eq!(bookings.take(at(33_000_000), 100).wait, Duration::ZERO);
 }
 
 #[test]

@@ -1,0 +1,220 @@
+//! Whose key a value gets, and to what it is bound.
+
+use futures_util::FutureExt as _;
+
+use super::*;
+use crate::journal::event::{RunCancelled, RunCreated, RunTerminated, Uncompensated};
+use crate::journal::frame::CHAIN_START;
+use crate::store::memory::MemoryStore;
+use crate::vocabulary::codec::EncodedPayload;
+
+/// Encodes with the key that the label `who` names, and binds to the place. What is wrong is wrong with all keys of people.
+#[derive(Debug, Default)]
+struct Bound {
+    wrong: Option<CodecError>,
+}
+
+impl Bound {
+    fn check(&self, key: &str) -> Result<(), CodecError> {
+        match &self.wrong {
+            Some(error) if key != "ring" => Err(error.clone()),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl PayloadCodec for Bound {
+    fn encode(&self, plain: &[u8], place: &PayloadPlace<'_>) -> Result<Option<EncodedPayload>, CodecError> {
+        let key = place.labels.and_then(|labels| labels.get("who")).unwrap_or("ring").to_owned();
+        self.check(&key)?;
+        let bytes = [&*place.associated_data(), plain].concat();
+        Ok(Some(EncodedPayload { key, bytes }))
+    }
+
+    fn decode(&self, encoded: &EncodedPayload, place: &PayloadPlace<'_>) -> Result<Vec<u8>, CodecError> {
+        self.check(&encoded.key)?;
+        let plain = encoded.bytes.strip_prefix(&*place.associated_data());
+        plain.map(<[u8]>::to_vec).ok_or_else(|| CodecError::Altered { key: encoded.key.clone() })
+    }
+
+    fn keyed_digest(&self, _: &[u8]) -> Result<Option<[u8; 32]>, CodecError> {
+        Ok(None)
+    }
+
+    fn needs_labels(&self) -> bool {
+        true
+    }
+}
+
+fn now<T>(answer: impl Future<Output = T>) -> T {
+    answer.now_or_never().expect("the memory store answers at once")
+}
+
+fn destroyed() -> CodecError {
+    CodecError::DestroyedKey { key: "ann".into() }
+}
+
+fn over(inner: &Arc<MemoryStore>, wrong: Option<CodecError>) -> CodedStore {
+    CodedStore::new(Arc::clone(inner) as Arc<dyn Store>, Some(Arc::new(Bound { wrong })))
+}
+
+fn run() -> RunId {
+    RunId::new("run").unwrap()
+}
+
+fn of(who: &str) -> Labels {
+    Labels::default().with("who", who).unwrap()
+}
+
+fn new_run(labels: Labels) -> NewRun {
+    let digest = Digest::of(&Payload::null()).unwrap();
+    let created = RunCreated {
+        workflow: "flow".into(),
+        module: String::new(),
+        version: 1,
+        fingerprint: String::new(),
+        input: Payload::null(),
+        digest: digest.clone(),
+        seed: String::new(),
+        parent: None,
+        labels: labels.clone(),
+        forked_from: None,
+        terms: Default::default(),
+    };
+    NewRun {
+        id: run(),
+        workflow: "flow".into(),
+        version: 1,
+        code: CodeId::default(),
+        digest,
+        parent: None,
+        labels,
+        traceparent: None,
+        frame: Frame::encode(&[created.into()]).unwrap(),
+        at: Timestamp::UNIX_EPOCH,
+        owner: None,
+        parent_epoch: None,
+        terms: Default::default(),
+    }
+}
+
+fn message(id: &str, topic: &str) -> Message {
+    let payload = Payload::encode(&"said").unwrap();
+    Message { seq: 0, id: id.into(), topic: topic.into(), payload, at: Timestamp::UNIX_EPOCH }
+}
+
+fn cancelled(uncompensated: Vec<Uncompensated>) -> Event {
+    RunCancelled { reason: "because".into(), actor: "ann".into(), uncompensated, expired_at: None }.into()
+}
+
+fn frame(event: Event) -> Frame {
+    Frame::encode(&[event]).unwrap()
+}
+
+#[test]
+fn an_event_is_not_read_as_one_of_another_kind() {
+    let seal = Seal(Some(Arc::new(Bound::default())));
+    let mut frame = frame(cancelled(Vec::new()));
+    seal.seal_frame(&mut frame, &run(), None, 3).unwrap();
+    assert!(!frame.text.contains("because"), "{}", frame.text);
+    let read = |text: String| {
+        let mut stored = [StoredFrame {
+            position: 3,
+            at: Timestamp::UNIX_EPOCH,
+            epoch: 1,
+            text,
+            chain: CHAIN_START,
+            decoded: None,
+        }];
+        seal.open_frames(&mut stored, &run()).map(|()| stored[0].decoded.clone().unwrap_or_default())
+    };
+    let altered = frame.text.replace("run_cancelled", "run_terminated");
+    assert_ne!(altered, frame.text);
+    assert!(read(frame.text).unwrap().contains("because"));
+    let refused = read(altered);
+    assert!(
+        matches!(&refused, Err(StoreError::Codec { error: CodecError::Altered { .. }, .. })),
+        "{refused:?}"
+    );
+}
+
+#[test]
+fn a_request_to_end_a_run_goes_under_the_ring_s_key_only_where_its_own_is_destroyed() {
+    let failed = CodecError::Failed { reason: "the disk is full".into() };
+    let unknown = CodecError::UnknownKey { key: "ann".into() };
+    for (error, goes) in [(failed, false), (unknown, false), (destroyed(), true)] {
+        let inner = Arc::new(MemoryStore::new());
+        now(over(&inner, None).create(new_run(of("ann")))).unwrap();
+        let store = over(&inner, Some(error));
+        assert!(now(store.send(&run(), message("1", "signal:x"))).is_err());
+        let sent = now(store.send(&run(), message("2", END_REQUESTS[0])));
+        assert_eq!(sent.is_ok(), goes, "{sent:?}");
+    }
+}
+
+#[test]
+fn an_end_that_says_what_the_run_did_is_not_what_an_operator_said() {
+    let step = Uncompensated {
+        step: CommandId::new("0", "pay"),
+        compensation: CommandId::new("undo.0", "refund"),
+        in_doubt: false,
+        message: "of ann's".into(),
+    };
+    assert!(is_asked_end(&frame(cancelled(Vec::new()))));
+    assert!(is_asked_end(&frame(RunTerminated { reason: "r".into(), actor: "a".into() }.into())));
+    assert!(!is_asked_end(&frame(cancelled(vec![step]))));
+}
+
+#[test]
+fn requests_that_cannot_be_read_hide_no_other() {
+    let inner = Arc::new(MemoryStore::new());
+    let before = over(&inner, None);
+    now(before.create(new_run(of("ann")))).unwrap();
+    now(before.send(&run(), message("1", END_REQUESTS[0]))).unwrap();
+    let after = over(&inner, Some(destroyed()));
+    now(after.send(&run(), message("2", END_REQUESTS[1]))).unwrap();
+    let requests = now(after.end_requests(&run())).unwrap();
+    let read: Vec<_> = requests.iter().map(|request| request.payload.decode::<String>().ok()).collect();
+    assert_eq!(read, [None, Some("said".to_owned())]);
+}
+
+#[test]
+fn a_run_that_was_started_again_for_somebody_else_has_their_key() {
+    let inner = Arc::new(MemoryStore::new());
+    let store = over(&inner, None);
+    // What this process knows is of a run that was purged since.
+    store.announce(&run(), &of("ann"));
+    now(over(&inner, None).create(new_run(of("bob")))).unwrap();
+    now(store.send(&run(), message("1", "signal:x"))).unwrap();
+    let stored = now(inner.inbox(&run(), 0)).unwrap();
+    assert!(stored[0].payload.as_str().contains("\"key\":\"bob\""), "{stored:?}");
+}
+
+#[test]
+fn a_run_that_another_process_has_taken_is_not_advanced_here() {
+    let store = over(&Arc::new(MemoryStore::new()), None);
+    store.subjects.begin(&run(), &of("ann"), 2);
+    store.subjects.lose(&run(), 1);
+    assert!(store.subjects.is_advanced(&run()), "it was claimed again since");
+    store.subjects.lose(&run(), 2);
+    assert!(!store.subjects.is_advanced(&run()));
+}
+
+#[test]
+fn a_keyed_start_that_is_erased_can_be_removed() {
+    let inner = Arc::new(MemoryStore::new());
+    let record = Payload::from_text(r#"{"labels":{"who":"ann"}}"#.to_owned()).unwrap();
+    let start = KeyedStart {
+        name: "k".into(),
+        workflow: "flow".into(),
+        due_at: Timestamp::UNIX_EPOCH,
+        record: record.clone(),
+        revision: 4,
+    };
+    now(over(&inner, None).put_keyed_start(start, 0)).unwrap();
+    let read = |store: CodedStore| now(store.keyed_start("k")).map(|start| start.map(|start| start.record));
+    assert_eq!(read(over(&inner, None)).unwrap(), Some(record));
+    assert_eq!(read(over(&inner, Some(destroyed()))).unwrap(), Some(Payload::null()));
+    assert!(read(over(&inner, Some(CodecError::UnknownKey { key: "ann".into() }))).is_err());
+    assert!(now(over(&inner, Some(destroyed())).remove_keyed_start("k", 4)).unwrap());
+}
