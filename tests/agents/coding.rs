@@ -8,7 +8,7 @@ use std::process::{Command, Output, Stdio};
 use crate::example;
 
 /// Every so many appends in a normal run.
-const STRIDE: usize = 4;
+const STRIDE: usize = 8;
 /// Points that are tried at the same time: each mostly waits for servers to start, and for a dead process's lease.
 const LANES: usize = 3;
 
