@@ -20,7 +20,7 @@ use crate::result::ToolResult;
 
 /// `cx.mcp(..)` in workflows.
 pub trait CxMcp {
-    /// The server that the program calls `name`; see [`Mcp::server`].
+    /// The server that the program calls `name`; see [`Mcp::server`](crate::Mcp::server).
     ///
     /// ```
     /// # use aether_core::failure::Result;
