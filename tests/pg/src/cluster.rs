@@ -60,7 +60,7 @@ impl Cluster {
     pub fn begin(options: ClusterOptions) -> Self {
         let bin = options.bin.clone().unwrap_or_else(postgres_folder);
         let user = User::chosen();
-        let folder = user.folder();
+        let folder = user.folder(options.durable);
         let data = folder.join("data");
         let guard = Guard::over(user, &folder, &data.join("postmaster.pid"), "QUIT");
         initdb(&bin, user, &data);

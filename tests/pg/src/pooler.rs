@@ -26,7 +26,7 @@ impl PgBouncer {
     /// Starts one with `pool_size` connections to each database of `cluster`.
     pub fn before(cluster: &Cluster, pool_size: usize) -> Self {
         let user = cluster.user();
-        let folder = user.folder();
+        let folder = user.folder(false);
         let guard = Guard::over(user, &folder, &folder.join("pid"), "KILL");
         let mut pooler = Self { folder, port: 0, user, server: Mutex::default(), _guard: guard };
         let began = (0..5).any(|_| {

@@ -85,9 +85,12 @@ impl User {
         }
     }
 
-    /// A new folder of this user's.
-    pub(crate) fn folder(self) -> PathBuf {
-        let folder = tempfile::Builder::new().prefix("aether-pg-").tempdir().unwrap().keep();
+    /// A new folder of this user's. What need not outlive the machine is kept in memory where there is such a folder: to
+    /// make and drop databases there costs a disk nothing.
+    pub(crate) fn folder(self, durable: bool) -> PathBuf {
+        let memory = Path::new("/dev/shm");
+        let place = if !durable && memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
+        let folder = tempfile::Builder::new().prefix("aether-pg-").tempdir_in(place).unwrap().keep();
         self.own(&folder);
         folder
     }
