@@ -355,7 +355,7 @@ async fn a_kill_anywhere_repeats_nothing_and_changes_nothing() {
 
 /// Continues the run from a copy of its journal that ends behind append `kept`.
 async fn killed_behind(kept: usize, store: &MemoryStore, report: &AgentReport) {
-    let (half, run) = (MemoryStore::new(), RunId::from("run".to_owned()));
+    let (half, run) = (MemoryStore::new(), "run".parse::<RunId>().unwrap());
     let whole = committed(&events(store, &run).await);
     kit::copy_first(&half, store, &run, kept).await;
     let before = committed(&events(&half, &run).await).len();

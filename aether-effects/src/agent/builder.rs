@@ -377,7 +377,8 @@ impl<'c> Agent<'c> {
 
     /// Runs the agent until the model answers without asking for a tool.
     ///
-    /// The error is that of a model call that failed for good, a tool call in doubt, or that the turns are used up.
+    /// The error is that of a model call that failed for good, also one for a summary; a tool call in doubt; that the turns
+    /// are used up; or permanent, where names of agents or tools are not clear.
     ///
     /// ```
     /// # use aether_core::failure::Result;
