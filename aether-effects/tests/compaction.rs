@@ -38,7 +38,7 @@ workflow!(Reads(cx, compaction: Wanted) -> AgentReport {
         Some(calls) => agent.budget(Budget::new().named("all").calls(calls)),
         None => agent,
     };
-    Ok(agent.max_turns(3).compact(compaction.made()).run("Read all.").await?)
+    Ok(agent.max_turns(3).stream("reply").compact(compaction.made()).run("Read all.").await?)
 });
 
 workflow!(HandsOver(cx, compaction: Wanted) -> AgentReport {
@@ -128,6 +128,11 @@ async fn the_older_part_is_summarized_by_a_recorded_question_that_is_no_turn() {
     };
     assert_eq!((tool_calls[0].id == *call_id, content.len()), (true, 300), "a call and its answer");
     assert_eq!(report.transcript[..5], after.messages[..]);
+    let (mut text, mut last) = (run.stream::<String>("reply").text(), String::new());
+    while let Some(state) = text.next().await.unwrap() {
+        last = state;
+    }
+    assert_eq!(last, "done", "a summary goes to no stream");
 
     verify(&bench.engine, run.id()).await;
     assert_eq!(script.asked().len(), 4, "a replay asks nothing");
