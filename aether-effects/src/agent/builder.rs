@@ -1,6 +1,5 @@
 //! Building an agent.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use aether_core::budget::Budget;
@@ -11,19 +10,19 @@ use aether_core::workflow::BoxEffect;
 use aether_core::workflow::Cx;
 use schemars::{JsonSchema, schema_for};
 
+use super::compaction::Compaction;
 use super::report::{AgentAnswer, AgentReport, Progress};
-use super::running::{Running, SoFar, StopRule, refusal};
-use super::toolbox::{AgentTool, Toolbox, Toolboxes};
+use super::running::{Running, StopRule, Terms};
+use super::spec::AgentSpec;
+use super::team::refusal;
+use super::toolbox::Toolbox;
 use super::tools::{IntoTools, Parallel};
-use crate::llm::call::{CallSettings, check_json, parse};
-use crate::model::chat::{ChatMessage, ChatRequest};
-
-/// Default number of answers an agent may ask for.
-const MAX_TURNS: u32 = 16;
+use crate::llm::call::{check_json, parse};
 
 /// `cx.agent(..)` in workflows.
 pub trait CxAgent {
-    /// Begins an agent. `name` names its model calls in the journal and chooses their client.
+    /// Begins an agent: one that is described by an [`AgentSpec`], or one of this name, which names its model calls in the
+    /// journal and chooses their client.
     ///
     /// ```
     /// # use aether_core::failure::Result;
@@ -34,22 +33,12 @@ pub trait CxAgent {
     /// # Ok(())
     /// # }
     /// ```
-    fn agent(&mut self, name: impl Into<String>) -> Agent<'_>;
+    fn agent(&mut self, spec: impl Into<AgentSpec>) -> Agent<'_>;
 }
 
 impl CxAgent for Cx {
-    fn agent(&mut self, name: impl Into<String>) -> Agent<'_> {
-        let request = ChatRequest { call: name.into(), ..ChatRequest::default() };
-        Agent {
-            cx: self,
-            request,
-            tools: Vec::new(),
-            toolboxes: Toolboxes::default(),
-            max_turns: MAX_TURNS,
-            settings: CallSettings::default(),
-            parallel: Parallel::Nothing,
-            stop: None,
-        }
+    fn agent(&mut self, spec: impl Into<AgentSpec>) -> Agent<'_> {
+        Agent { cx: self, spec: spec.into(), terms: Terms::default() }
     }
 }
 
@@ -76,13 +65,8 @@ impl CxAgent for Cx {
 #[derive(Debug)]
 pub struct Agent<'c> {
     cx: &'c mut Cx,
-    request: ChatRequest,
-    tools: Vec<AgentTool>,
-    toolboxes: Toolboxes,
-    max_turns: u32,
-    settings: CallSettings,
-    parallel: Parallel,
-    stop: Option<StopRule>,
+    spec: AgentSpec,
+    terms: Terms,
 }
 
 impl<'c> Agent<'c> {
@@ -98,7 +82,7 @@ impl<'c> Agent<'c> {
     /// # }
     /// ```
     pub fn model(mut self, model: impl Into<String>) -> Self {
-        self.request.model = Some(model.into());
+        self.spec = self.spec.model(model);
         self
     }
 
@@ -114,7 +98,7 @@ impl<'c> Agent<'c> {
     /// # }
     /// ```
     pub fn system(mut self, content: impl Into<String>) -> Self {
-        self.request.messages.push(ChatMessage::system(content));
+        self.spec = self.spec.system(content);
         self
     }
 
@@ -130,7 +114,7 @@ impl<'c> Agent<'c> {
     /// # }
     /// ```
     pub fn temperature(mut self, temperature: f64) -> Self {
-        self.request.temperature = Some(temperature);
+        self.spec = self.spec.temperature(temperature);
         self
     }
 
@@ -147,7 +131,7 @@ impl<'c> Agent<'c> {
     /// # }
     /// ```
     pub fn tools(mut self, tools: impl IntoTools) -> Self {
-        self.tools.extend(tools.into_tools().into_iter().map(AgentTool::Step));
+        self.spec = self.spec.tools(tools);
         self
     }
 
@@ -164,7 +148,83 @@ impl<'c> Agent<'c> {
     /// # }
     /// ```
     pub fn toolbox(mut self, toolbox: &(impl Toolbox + Clone + 'static)) -> Self {
-        self.toolboxes.0.push(Arc::new(toolbox.clone()));
+        self.spec = self.spec.toolbox(toolbox);
+        self
+    }
+
+    /// What the agent is for. The models of others that may hand back to it decide by this.
+    ///
+    /// ```
+    /// # use aether_core::failure::Result;
+    /// # use aether_core::workflow::Cx;
+    /// # use aether_effects::agent::{AgentSpec, CxAgent};
+    /// # async fn workflow(cx: &mut Cx, billing: AgentSpec) -> Result<()> {
+    /// cx.agent("support").description("Answers everything else.").hand_off(billing).run("Hello").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn description(mut self, description: impl Into<String>) -> Self {
+        self.spec = self.spec.description(description);
+        self
+    }
+
+    /// Lets the model hand the conversation over to this agent, by a tool `hand_off_to_<name>`. Then that agent answers:
+    /// with its own words, model and tools, the conversation so far, and what is left of the turns and budgets of this one.
+    ///
+    /// The first hand-off of an answer counts. Other calls of tools beside it are made before the other agent is at work.
+    ///
+    /// Agents have names of their own: describe each once, and hand over to it by name elsewhere. Names that are not clear
+    /// are a permanent error of [`Agent::run`].
+    ///
+    /// ```
+    /// # use aether_core::failure::Result;
+    /// # use aether_core::workflow::Cx;
+    /// # use aether_effects::agent::{AgentSpec, CxAgent};
+    /// # async fn workflow(cx: &mut Cx) -> Result<()> {
+    /// let billing = AgentSpec::new("billing").description("Answers what is about invoices.");
+    /// let report = cx.agent("support").hand_off(billing).run("My invoice is wrong.").await?;
+    /// let answered_by = report.handed_to().unwrap_or("support");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn hand_off(mut self, to: AgentSpec) -> Self {
+        self.spec = self.spec.hand_off(to);
+        self
+    }
+
+    /// As [`Agent::hand_off`], to an agent that is described elsewhere: back to the one that was begun, or to one that
+    /// another agent hands over to.
+    ///
+    /// ```
+    /// # use aether_core::failure::Result;
+    /// # use aether_core::workflow::Cx;
+    /// # use aether_effects::agent::{AgentSpec, CxAgent};
+    /// # async fn workflow(cx: &mut Cx, refunds: AgentSpec) -> Result<()> {
+    /// let billing = AgentSpec::new("billing").hand_off(refunds).hand_off_named("support");
+    /// cx.agent("support").hand_off(billing).hand_off_named("refunds").run("I want my money back.").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn hand_off_named(mut self, name: impl Into<String>) -> Self {
+        self.spec = self.spec.hand_off_named(name);
+        self
+    }
+
+    /// Makes the conversation shorter where it becomes too long: see [`Compaction`].
+    ///
+    /// ```
+    /// # use aether_core::failure::Result;
+    /// # use aether_core::workflow::Cx;
+    /// # use aether_effects::agent::{Compaction, CxAgent};
+    /// # async fn workflow(cx: &mut Cx) -> Result<()> {
+    /// let compaction = Compaction::summarize_above(60_000).model("small");
+    /// let report = cx.agent("support").compact(compaction).run("Read everything.").await?;
+    /// let summaries = report.compactions;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn compact(mut self, compaction: Compaction) -> Self {
+        self.terms.compaction = Some(compaction);
         self
     }
 
@@ -180,7 +240,7 @@ impl<'c> Agent<'c> {
     /// # }
     /// ```
     pub fn max_turns(mut self, turns: u32) -> Self {
-        self.max_turns = turns;
+        self.terms.max_turns = turns;
         self
     }
 
@@ -196,7 +256,7 @@ impl<'c> Agent<'c> {
     /// # }
     /// ```
     pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.settings.timeout = Some(timeout);
+        self.terms.settings.timeout = Some(timeout);
         self
     }
 
@@ -214,7 +274,7 @@ impl<'c> Agent<'c> {
     /// # }
     /// ```
     pub fn retry(mut self, retry: Retry) -> Self {
-        self.settings.retry = Some(retry);
+        self.terms.settings.retry = Some(retry);
         self
     }
 
@@ -233,7 +293,7 @@ impl<'c> Agent<'c> {
     /// # }
     /// ```
     pub fn stream(mut self, name: impl Into<String>) -> Self {
-        self.settings.stream = Some(name.into());
+        self.terms.settings.stream = Some(name.into());
         self
     }
 
@@ -289,7 +349,7 @@ impl<'c> Agent<'c> {
     /// # }
     /// ```
     pub fn parallel(mut self, parallel: Parallel) -> Self {
-        self.parallel = parallel;
+        self.spec = self.spec.parallel(parallel);
         self
     }
 
@@ -311,13 +371,14 @@ impl<'c> Agent<'c> {
     /// # }
     /// ```
     pub fn stop_when(mut self, rule: impl Fn(&Progress<'_>) -> bool + Send + Sync + 'static) -> Self {
-        self.stop = Some(StopRule(Box::new(rule)));
+        self.terms.stop = Some(StopRule(Box::new(rule)));
         self
     }
 
     /// Runs the agent until the model answers without asking for a tool.
     ///
-    /// The error is that of a model call that failed for good, a tool call in doubt, or that the turns are used up.
+    /// The error is that of a model call that failed for good, also one for a summary; a tool call in doubt; that the turns
+    /// are used up; or permanent, where names of agents or tools are not clear.
     ///
     /// ```
     /// # use aether_core::failure::Result;
@@ -330,8 +391,11 @@ impl<'c> Agent<'c> {
     /// # }
     /// ```
     pub fn run(self, prompt: impl Into<String>) -> BoxEffect<'c, Result<AgentReport, StepError<Failure>>> {
-        let (cx, running) = self.begin(prompt);
-        cx.scoped(move |mut cx| async move { Ok(running.run(&mut cx, |_| Ok(()), |_| Ok(())).await?.1) })
+        let (Self { cx, spec, terms }, prompt) = (self, prompt.into());
+        cx.scoped(move |mut cx| async move {
+            let running = Running::new(spec, terms, prompt, None)?;
+            Ok(running.run(&mut cx, |_| Ok(()), |_| Ok(())).await?.1)
+        })
     }
 
     /// As [`Agent::run`], with a final answer after the schema of `T`. An answer that is no `T` is shown to the model
@@ -355,9 +419,10 @@ impl<'c> Agent<'c> {
         self,
         prompt: impl Into<String>,
     ) -> BoxEffect<'c, Result<AgentAnswer<T>, StepError<Failure>>> {
-        let (cx, mut running) = self.begin(prompt);
-        running.request.response_schema = Some(schema_for!(T).to_value());
+        let (Self { cx, spec, terms }, prompt) = (self, prompt.into());
         cx.scoped(move |mut cx| async move {
+            let schema = Some(schema_for!(T).to_value());
+            let running = Running::new(spec, terms, prompt, schema)?;
             match running.run(&mut cx, parse::<T>, check_json::<T>).await? {
                 (Some(value), report) => Ok(AgentAnswer { value, report }),
                 (None, report) => Err(refusal(format_args!(
@@ -366,12 +431,5 @@ impl<'c> Agent<'c> {
                 ))),
             }
         })
-    }
-
-    fn begin(self, prompt: impl Into<String>) -> (&'c mut Cx, Running) {
-        let Self { cx, mut request, tools, toolboxes, max_turns, settings, parallel, stop } = self;
-        request.messages.push(ChatMessage::user(prompt));
-        let so_far = SoFar::default();
-        (cx, Running { request, tools, toolboxes, max_turns, settings, parallel, stop, so_far })
     }
 }

@@ -1,14 +1,19 @@
 //! An agent in its loop.
 
-use std::fmt::{self, Display};
+use std::fmt;
 
 use aether_core::budget::{BudgetKind, OverBudget};
 use aether_core::failure::{Failure, StepError};
 use aether_core::payload::Payload;
 use aether_core::workflow::Cx;
+use serde_json::Value;
 
-use super::report::{AgentReport, Progress};
-use super::toolbox::{AgentTool, Toolboxes};
+use super::compaction::{Compaction, elided, size, summary};
+use super::hand_off::HandOffArgs;
+use super::report::{AgentReport, HandOff, Progress};
+use super::spec::AgentSpec;
+use super::team::{Team, check_names};
+use super::toolbox::AgentTool;
 use super::tools::Parallel;
 use crate::llm::call::{CallSettings, CheckAnswer, Expect, ask};
 use crate::llm::rounds::sent_back;
@@ -16,6 +21,8 @@ use crate::model::chat::{ChatMessage, ChatRequest, ChatResponse, ToolCall};
 use crate::model::error::ModelError;
 use crate::model::usage::Usage;
 
+/// Default number of answers an agent may ask for.
+const MAX_TURNS: u32 = 16;
 /// Calls of one answer that are made at the same time.
 const AT_ONCE: usize = 16;
 
@@ -28,27 +35,62 @@ impl fmt::Debug for StopRule {
     }
 }
 
-/// What an agent took so far.
+/// What holds for all agents of a conversation together.
+#[derive(Debug)]
+pub(super) struct Terms {
+    pub(super) max_turns: u32,
+    pub(super) settings: CallSettings,
+    pub(super) stop: Option<StopRule>,
+    pub(super) compaction: Option<Compaction>,
+}
+
+impl Default for Terms {
+    fn default() -> Self {
+        Self { max_turns: MAX_TURNS, settings: CallSettings::default(), stop: None, compaction: None }
+    }
+}
+
+/// What was taken so far.
 #[derive(Debug, Default)]
-pub(super) struct SoFar {
+struct SoFar {
     turns: u32,
     tool_calls: u32,
     usage: Usage,
+    hand_offs: Vec<HandOff>,
+    compactions: u32,
+    measured: Measured,
 }
 
-/// An agent in its loop.
+/// How many tokens a provider counted for so many messages from the first one on, with all that was sent beside them.
+#[derive(Clone, Copy, Debug, Default)]
+struct Measured {
+    messages: usize,
+    tokens: u64,
+}
+
+/// A conversation in its loop.
 pub(super) struct Running {
-    pub(super) request: ChatRequest,
-    pub(super) tools: Vec<AgentTool>,
-    pub(super) toolboxes: Toolboxes,
-    pub(super) max_turns: u32,
-    pub(super) settings: CallSettings,
-    pub(super) parallel: Parallel,
-    pub(super) stop: Option<StopRule>,
-    pub(super) so_far: SoFar,
+    team: Team,
+    terms: Terms,
+    /// The next question of the agent at work.
+    request: ChatRequest,
+    so_far: SoFar,
 }
 
 impl Running {
+    /// # Errors
+    /// Permanent where names of agents or of their tools are not clear.
+    pub(super) fn new(
+        spec: AgentSpec,
+        terms: Terms,
+        prompt: String,
+        response_schema: Option<Value>,
+    ) -> Result<Self, StepError<Failure>> {
+        let messages = vec![ChatMessage::user(prompt)];
+        let request = ChatRequest { messages, response_schema, ..ChatRequest::default() };
+        Ok(Self { team: Team::of(spec)?, terms, request, so_far: SoFar::default() })
+    }
+
     /// Runs until `read` takes an answer without tool calls, which is when `check` lets it pass. There is no value where the agent was stopped.
     pub(super) async fn run<T: Send>(
         mut self,
@@ -56,14 +98,12 @@ impl Running {
         read: fn(&ChatResponse) -> Result<T, ModelError>,
         check: CheckAnswer,
     ) -> Result<(Option<T>, AgentReport), StepError<Failure>> {
-        let found = self.toolboxes.open(cx).await?;
-        self.tools.extend(found);
-        self.request.tools = self.tools.iter().map(AgentTool::spec).collect();
-        self.check_names()?;
-        while self.so_far.turns < self.max_turns {
-            let answer = ask(cx, self.request.clone(), Expect::Turn(check), self.settings.clone()).await?;
-            self.so_far.turns += 1;
-            self.so_far.usage += answer.usage;
+        self.begin_work(cx).await?;
+        while self.so_far.turns < self.terms.max_turns {
+            self.compact(cx).await?;
+            let settings = self.terms.settings.clone();
+            let answer = ask(cx, self.request.clone(), Expect::Turn(check), settings).await?;
+            self.count(&answer);
             if answer.tool_calls.is_empty() {
                 match read(&answer) {
                     Ok(value) => return Ok((Some(value), self.report(answer, false))),
@@ -72,25 +112,77 @@ impl Running {
                 continue;
             }
             self.request.messages.push(said(&answer));
-            self.call_tools(cx, &answer.tool_calls).await?;
+            let handed_over = self.call_tools(cx, &answer.tool_calls).await?;
             if self.is_to_stop() {
                 let last = ChatResponse { content: answer.content, ..ChatResponse::default() };
                 return Ok((None, self.stopped(last)));
+            }
+            if handed_over {
+                self.begin_work(cx).await?;
             }
         }
         Err(StepError::OverBudget(self.out_of_turns()))
     }
 
+    /// Has the agent at work ask the next question: as itself, with its words in place of those of another one.
+    async fn begin_work(&mut self, cx: &mut Cx) -> Result<(), StepError<Failure>> {
+        let agent = self.team.at_work_mut();
+        let toolboxes = std::mem::take(&mut agent.toolboxes);
+        agent.tools.extend(toolboxes.open(cx).await?);
+        check_names(agent)?;
+        let own = agent.system.iter().map(ChatMessage::system);
+        let said = std::mem::take(&mut self.request.messages);
+        let said = said.into_iter().filter(|message| !matches!(message, ChatMessage::System { .. }));
+        self.request.messages = own.chain(said).collect();
+        self.request.call.clone_from(&agent.name);
+        self.request.model.clone_from(&agent.model);
+        self.request.temperature = agent.temperature;
+        self.request.tools = agent.tools.iter().map(AgentTool::spec).collect();
+        self.so_far.measured = Measured::default();
+        Ok(())
+    }
+
+    /// Counts an answer to the question as it stands.
+    fn count(&mut self, answer: &ChatResponse) {
+        let (messages, tokens) = (self.request.messages.len(), answer.usage.input_tokens);
+        self.so_far.turns += 1;
+        self.so_far.usage += answer.usage;
+        self.so_far.measured = if tokens > 0 { Measured { messages, tokens } } else { Measured::default() };
+    }
+
+    /// Makes the conversation shorter where it is to be.
+    async fn compact(&mut self, cx: &mut Cx) -> Result<(), StepError<Failure>> {
+        let Some(compaction) = &self.terms.compaction else { return Ok(()) };
+        let (Measured { messages: counted, tokens }, messages) =
+            (self.so_far.measured, &self.request.messages);
+        let tokens = tokens.saturating_add(size(messages.get(counted..).unwrap_or_default()));
+        let Some(older) = compaction.older(messages, tokens) else { return Ok(()) };
+        let shorter = match compaction.question(&self.request, &older) {
+            None => elided(messages.get(older.clone()).unwrap_or_default()),
+            Some(question) => {
+                let settings = CallSettings { stream: None, ..self.terms.settings.clone() };
+                let answer = ask(cx, question, Expect::Text, settings).await?;
+                self.so_far.usage += answer.usage;
+                vec![summary(answer)]
+            }
+        };
+        self.request.messages.splice(older, shorter);
+        self.so_far.compactions = self.so_far.compactions.saturating_add(1);
+        self.so_far.measured = Measured::default();
+        Ok(())
+    }
+
     fn out_of_turns(&self) -> OverBudget {
-        let (budget, turns) = (self.request.call.clone(), u64::from(self.max_turns));
+        let (budget, turns) = (self.team.first().name.clone(), u64::from(self.terms.max_turns));
         let kind = BudgetKind::Turns;
         OverBudget { budget, kind, limit: turns, spent: turns, reserved: 0, needed: Some(1), why: None }
     }
 
     fn is_to_stop(&self) -> bool {
-        let SoFar { turns, tool_calls, usage } = self.so_far;
-        let progress = Progress { turns, tool_calls, usage, messages: &self.request.messages };
-        self.stop.as_ref().is_some_and(|rule| (rule.0)(&progress))
+        let SoFar { turns, tool_calls, usage, .. } = self.so_far;
+        let agent = &self.team.at_work().name;
+        let progress = Progress { agent, turns, tool_calls, usage, messages: &self.request.messages };
+        self.terms.stop.as_ref().is_some_and(|rule| (rule.0)(&progress))
     }
 
     /// The report of an agent whose model gave its last answer.
@@ -100,35 +192,24 @@ impl Running {
     }
 
     fn stopped(self, answer: ChatResponse) -> AgentReport {
-        let SoFar { turns, usage, .. } = self.so_far;
-        let answer = answer.content.unwrap_or_default();
-        AgentReport { answer, turns, usage, transcript: self.request.messages, stopped: true }
+        let SoFar { turns, usage, hand_offs, compactions, .. } = self.so_far;
+        let (answer, transcript) = (answer.content.unwrap_or_default(), self.request.messages);
+        AgentReport { answer, turns, usage, transcript, stopped: true, hand_offs, compactions }
     }
 
-    fn check_names(&self) -> Result<(), StepError<Failure>> {
-        for (number, tool) in self.tools.iter().enumerate() {
-            if let Some(other) = self.tools[..number].iter().find(|other| other.name() == tool.name()) {
-                let (agent, name) = (&self.request.call, tool.name());
-                let (one, other) = (other.source(), tool.source());
-                return Err(refusal(format_args!(
-                    "agent `{agent}` has two tools named `{name}`, from {one} and from {other}: give one of these \
-                     another name, or leave its tool out of the toolbox"
-                )));
-            }
-        }
-        Ok(())
-    }
-
-    /// Makes the calls of one answer, and adds what the model is told about them in the order in which it asked.
-    async fn call_tools(&mut self, cx: &mut Cx, calls: &[ToolCall]) -> Result<(), StepError<Failure>> {
+    /// Makes the calls of one answer, and adds what the model is told about them in the order in which it asked. Whether
+    /// another agent is at work then.
+    async fn call_tools(&mut self, cx: &mut Cx, calls: &[ToolCall]) -> Result<bool, StepError<Failure>> {
         let mut answers = Vec::with_capacity(calls.len());
+        let hand_off = calls.iter().find_map(|call| Some((call, self.hand_off_of(call)?)));
+        let counts = hand_off.as_ref().map(|(call, _)| *call);
         for group in calls.chunk_by(|one, next| self.go_together(one, next)) {
             if let [call] = group {
-                answers.push(self.answer_of(cx, call).await?);
+                answers.push(self.answer_of(cx, call, counts).await?);
                 continue;
             }
             let running = &*self;
-            let body = async |cx: &mut Cx, call: &ToolCall| running.answer_of(cx, call).await;
+            let body = async |cx: &mut Cx, call: &ToolCall| running.answer_of(cx, call, counts).await;
             for answer in cx.each(group, body).limit(AT_ONCE).await {
                 answers.push(answer?);
             }
@@ -138,26 +219,44 @@ impl Running {
             self.request.messages.push(ChatMessage::Tool { call_id, name, content });
             self.so_far.tool_calls = self.so_far.tool_calls.saturating_add(1);
         }
-        Ok(())
+        let Some((_, hand_off)) = hand_off else { return Ok(false) };
+        self.team.hand_over(&hand_off.to);
+        self.so_far.hand_offs.push(hand_off);
+        Ok(true)
+    }
+
+    /// The hand-off that this call is, if it is one.
+    fn hand_off_of(&self, call: &ToolCall) -> Option<HandOff> {
+        let tool = self.tool(&call.name)?;
+        let AgentTool::HandOff(hand_off) = tool else { return None };
+        let HandOffArgs { reason } = arguments(tool, &call.arguments).ok()?.decode().ok()?;
+        let (from, to) = (self.team.at_work().name.clone(), hand_off.to.clone());
+        Some(HandOff { from, to, reason, turn: self.so_far.turns })
+    }
+
+    fn tool(&self, name: &str) -> Option<&AgentTool> {
+        self.team.at_work().tools.iter().find(|tool| tool.name() == name)
     }
 
     fn go_together(&self, one: &ToolCall, next: &ToolCall) -> bool {
         // A tool that does not exist changes nothing.
-        let changes = |call: &ToolCall| {
-            let tool = self.tools.iter().find(|tool| tool.name() == call.name);
-            tool.is_some_and(AgentTool::changes_world)
-        };
-        match self.parallel {
+        let changes = |call: &ToolCall| self.tool(&call.name).is_some_and(AgentTool::changes_world);
+        match self.team.at_work().parallel {
             Parallel::Nothing => false,
             Parallel::Reads => !changes(one) && !changes(next),
             Parallel::Everything => true,
         }
     }
 
-    /// What the model is told about a call it asked for.
-    async fn answer_of(&self, cx: &mut Cx, call: &ToolCall) -> Result<String, StepError<Failure>> {
-        let Some(tool) = self.tools.iter().find(|tool| tool.name() == call.name) else {
-            let known: Vec<_> = self.tools.iter().map(AgentTool::name).collect();
+    /// What the model is told about a call it asked for. `hand_off` is the call of the answer that hands over.
+    async fn answer_of(
+        &self,
+        cx: &mut Cx,
+        call: &ToolCall,
+        hand_off: Option<&ToolCall>,
+    ) -> Result<String, StepError<Failure>> {
+        let Some(tool) = self.tool(&call.name) else {
+            let known: Vec<_> = self.team.at_work().tools.iter().map(AgentTool::name).collect();
             return Ok(format!(
                 "error: there is no tool `{}`; the tools are: {}",
                 call.name,
@@ -168,6 +267,10 @@ impl Running {
             Ok(args) => args,
             Err(error) => return Ok(format!("error: bad arguments for `{}`: {error}", call.name)),
         };
+        if matches!(tool, AgentTool::HandOff(_)) && hand_off.is_some_and(|counts| !std::ptr::eq(counts, call))
+        {
+            return Ok("error: an earlier call of this answer has handed the conversation over".into());
+        }
         match tool.call(cx, args).await {
             Ok(text) => Ok(text),
             Err(error) => told(tool, error),
@@ -178,10 +281,6 @@ impl Running {
 /// An answer as a message of the conversation.
 fn said(answer: &ChatResponse) -> ChatMessage {
     ChatMessage::Assistant { content: answer.content.clone(), tool_calls: answer.tool_calls.clone() }
-}
-
-pub(super) fn refusal(reason: impl Display) -> StepError<Failure> {
-    StepError::App(Failure::permanent(reason))
 }
 
 /// The arguments a model wrote, if the tool takes them. No text at all means no arguments.

@@ -14,6 +14,7 @@ use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use serde_json::Value;
 
+use super::hand_off::HandOffTool;
 use crate::model::chat::ToolSpec;
 
 /// A source of tools that only the running workflow can ask for them. Give it to an agent by
@@ -64,6 +65,8 @@ pub(super) enum AgentTool {
     Step(Tool),
     /// One from a toolbox.
     Runtime(Arc<dyn RuntimeTool>),
+    /// One that hands the conversation over.
+    HandOff(HandOffTool),
 }
 
 impl AgentTool {
@@ -71,6 +74,7 @@ impl AgentTool {
         match self {
             Self::Step(tool) => tool.name(),
             Self::Runtime(tool) => tool.name(),
+            Self::HandOff(tool) => &tool.name,
         }
     }
 
@@ -79,6 +83,7 @@ impl AgentTool {
         match self {
             Self::Step(_) => "the program".into(),
             Self::Runtime(tool) => tool.source(),
+            Self::HandOff(tool) => format!("the hand-off to `{}`", tool.to),
         }
     }
 
@@ -86,6 +91,7 @@ impl AgentTool {
         match self {
             Self::Step(tool) => tool.def.options.class.changes_world(),
             Self::Runtime(tool) => tool.changes_world(),
+            Self::HandOff(_) => false,
         }
     }
 
@@ -94,6 +100,7 @@ impl AgentTool {
         let (description, schema) = match self {
             Self::Step(tool) => (tool.def.doc, &tool.schema),
             Self::Runtime(tool) => (tool.description(), tool.schema()),
+            Self::HandOff(tool) => (&*tool.description, tool.schema()),
         };
         ToolSpec { name: self.name().into(), description: description.trim().into(), schema: schema.clone() }
     }
@@ -102,6 +109,7 @@ impl AgentTool {
         match self {
             Self::Step(tool) => tool.check(args),
             Self::Runtime(tool) => tool.check(args),
+            Self::HandOff(tool) => tool.check(args),
         }
     }
 
@@ -114,6 +122,7 @@ impl AgentTool {
         match self {
             Self::Step(tool) => cx.call_tool(tool, args).map(as_text).boxed(),
             Self::Runtime(tool) => tool.call(cx, args).boxed(),
+            Self::HandOff(tool) => std::future::ready(Ok(tool.told())).boxed(),
         }
     }
 }

@@ -109,7 +109,7 @@ pub(crate) fn ask_for<T: Recordable>(
 pub(crate) const REPAIR: &str = "This answer cannot be used: ";
 
 /// The text of a message that sends an answer back.
-fn repair_of(message: &ChatMessage) -> Option<&String> {
+pub(crate) fn repair_of(message: &ChatMessage) -> Option<&String> {
     match message {
         ChatMessage::User { content, .. } => Some(content).filter(|content| content.starts_with(REPAIR)),
         _ => None,

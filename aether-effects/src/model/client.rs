@@ -16,6 +16,9 @@ use super::usage::Usage;
 /// Tokens of an answer that a budget reckons with where the question does not limit them, unless the program says more.
 pub(crate) const ASSUMED_OUTPUT: u64 = 4_096;
 
+/// What the summaries of an agent's conversation are called behind its name.
+pub(crate) const COMPACT: &str = ".compact";
+
 /// A provider of models. Implement it for a provider of your own, or for a script in tests.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a client for models",
@@ -67,7 +70,8 @@ impl<C: ModelClient + ?Sized> ModelClient for Arc<C> {
     }
 }
 
-/// The clients of a program, by the name of the call. Give it to the engine with `.provide(..)`.
+/// The clients of a program, by the name of the call. Give it to the engine with `.provide(..)`. Summaries of an agent
+/// (`support.compact`) go to the client of that name, or else to the agent's.
 ///
 /// A provider that answers "too many requests" or "overloaded" with a `Retry-After` is not asked before that time by any
 /// run that uses these clients: a call to the same model fails at once as [`ModelError::RateLimited`], with what is left of
@@ -155,7 +159,13 @@ impl Models {
 
     /// The client for calls named `call`.
     pub fn client(&self, call: &str) -> &Arc<dyn ModelClient> {
-        self.named.get(call).unwrap_or(&self.default)
+        self.named(call).map_or(&self.default, |(_, client)| client)
+    }
+
+    /// The client that is named for calls named `call`, and its name.
+    fn named(&self, call: &str) -> Option<(&String, &Arc<dyn ModelClient>)> {
+        let of_agent = || self.named.get_key_value(call.strip_suffix(COMPACT)?);
+        self.named.get_key_value(call).or_else(of_agent)
     }
 
     /// Asks the client for the call, unless its provider asked to wait, and puts the cost on the answer.
@@ -208,7 +218,7 @@ impl Models {
 
     /// What a hold on `request` is about.
     fn held_model(&self, request: &ChatRequest) -> HeldModel {
-        let client = self.named.contains_key(&request.call).then(|| request.call.clone());
+        let client = self.named(&request.call).map(|(name, _)| name.clone());
         (client, request.model.clone())
     }
 }

@@ -36,9 +36,17 @@ pub(crate) fn estimate(request: &ChatRequest, facts: &Estimating<'_>) -> Result<
 
 /// Tokens of the question, estimated from its length.
 fn input(request: &ChatRequest) -> u64 {
-    let text = |text: &str| (text.len() as u64).div_ceil(BYTES_OF_A_TOKEN).saturating_add(FRAME);
     let json = |value: &serde_json::Value| text(&value.to_string());
-    let messages = request.messages.iter().map(|message| match message {
+    let messages = request.messages.iter().map(tokens);
+    let tools = request.tools.iter().map(|tool| json(&tool.schema).saturating_add(text(&tool.description)));
+    let schema = request.response_schema.iter().map(json);
+    messages.chain(tools).chain(schema).fold(FRAME, u64::saturating_add)
+}
+
+/// Tokens of a message, estimated from its length. Agents decide by this whether they make their conversation shorter, so
+/// another estimate is a change of code for open runs that do.
+pub(crate) fn tokens(message: &ChatMessage) -> u64 {
+    match message {
         ChatMessage::System { content } => text(content),
         ChatMessage::User { content, attachments } => {
             text(content).saturating_add(ATTACHMENT.saturating_mul(attachments.len() as u64))
@@ -48,10 +56,11 @@ fn input(request: &ChatRequest) -> u64 {
             calls.fold(content.as_deref().map_or(0, text), u64::saturating_add)
         }
         ChatMessage::Tool { content, .. } => text(content),
-    });
-    let tools = request.tools.iter().map(|tool| json(&tool.schema).saturating_add(text(&tool.description)));
-    let schema = request.response_schema.iter().map(json);
-    messages.chain(tools).chain(schema).fold(FRAME, u64::saturating_add)
+    }
+}
+
+fn text(text: &str) -> u64 {
+    (text.len() as u64).div_ceil(BYTES_OF_A_TOKEN).saturating_add(FRAME)
 }
 
 /// What an answer took.

@@ -107,6 +107,12 @@ pub(crate) fn builder(store: &MemoryStore) -> EngineBuilder {
     EngineBuilder::new(Arc::new(SystemEnvironment)).store(Arc::new(store.clone()))
 }
 
+/// A builder over a copy of a journal, that soon takes over what a dead process left in it.
+pub(crate) fn successor(half: &MemoryStore) -> EngineBuilder {
+    let short = std::time::Duration::from_millis(5);
+    builder(half).lease(40 * short).poll_interval(short)
+}
+
 /// The events of a run, their hash chain checked.
 pub(crate) async fn events(store: &MemoryStore, run: &RunId) -> Vec<Event> {
     read_verified(&store.load(run, 0).await.unwrap()).unwrap()
@@ -191,6 +197,31 @@ impl ModelClient for Script {
     }
 }
 
+/// A model whose answer follows from what it is asked, and which remembers that.
+#[derive(Clone, Debug)]
+pub(crate) struct ByQuestion {
+    answer: fn(&ChatRequest) -> ChatResponse,
+    asked: Arc<Mutex<Vec<ChatRequest>>>,
+}
+
+impl ByQuestion {
+    pub(crate) fn new(answer: fn(&ChatRequest) -> ChatResponse) -> Self {
+        Self { answer, asked: Arc::default() }
+    }
+
+    pub(crate) fn asked(&self) -> Vec<ChatRequest> {
+        self.asked.lock().unwrap().clone()
+    }
+}
+
+impl ModelClient for ByQuestion {
+    fn chat(&self, request: ChatRequest) -> BoxFuture<'_, Result<ChatResponse, ModelError>> {
+        let answer = (self.answer)(&request);
+        self.asked.lock().unwrap().push(request);
+        Box::pin(std::future::ready(Ok(answer)))
+    }
+}
+
 /// An answer in text.
 pub(crate) fn says(text: &str) -> ChatResponse {
     let usage = Usage::of(10, 1);
@@ -222,6 +253,20 @@ pub(crate) async fn copy_before(to: &MemoryStore, from: &MemoryStore, run: &RunI
     let frames = from.load(run, 0).await.unwrap();
     let end = frames.iter().position(|frame| frame.events().unwrap().iter().any(is_first));
     copy(to, from, run, &frames[..end.unwrap()]).await;
+}
+
+/// The ids of the commands of a run that have an outcome, in the order of their outcomes.
+pub(crate) fn committed(events: &[Event]) -> Vec<String> {
+    let ids = events.iter().filter_map(|event| match event {
+        Event::StepCommitted(e) => Some(e.command.to_string()),
+        _ => None,
+    });
+    ids.collect()
+}
+
+/// Copies the first `frames` frames of a run's journal, as a crash behind the last of them would have left it.
+pub(crate) async fn copy_first(to: &MemoryStore, from: &MemoryStore, run: &RunId, frames: usize) {
+    copy(to, from, run, &from.load(run, 0).await.unwrap()[..frames]).await;
 }
 
 /// Copies the first frames of a run's journal.
