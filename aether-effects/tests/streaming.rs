@@ -5,7 +5,6 @@
 
 mod kit;
 
-use std::sync::Arc;
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -23,87 +22,11 @@ use aether_effects::llm::{
     ChatMessage, ChatRequest, ChatResponse, CxLlm, EngineModel, ModelClient, ModelError, OpenAiClient,
     ToolCall, Usage,
 };
+use kit::said::{Said, server};
 use kit::{Script, builder, calls, recorded_text, says};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
-
-/// What a server says to one request: pieces of a body, and whether it says that the body is whole.
-#[derive(Clone, Debug)]
-struct Said {
-    status: u16,
-    kind: &'static str,
-    pieces: Vec<Vec<u8>>,
-    ends: bool,
-}
-
-impl Said {
-    fn events(events: &[String]) -> Self {
-        let pieces = events.iter().map(|event| event.clone().into_bytes()).collect();
-        Self { status: 200, kind: "text/event-stream", pieces, ends: true }
-    }
-
-    fn json(status: u16, body: &Value) -> Self {
-        Self { status, kind: "application/json", pieces: vec![body.to_string().into_bytes()], ends: true }
-    }
-
-    /// Only so many pieces, then the connection breaks.
-    fn cut(&self, pieces: usize) -> Self {
-        Self { pieces: self.pieces[..pieces].to_vec(), ends: false, ..self.clone() }
-    }
-
-    /// Only so many pieces, and the server says that this was all.
-    fn short(&self, pieces: usize) -> Self {
-        Self { pieces: self.pieces[..pieces].to_vec(), ..self.clone() }
-    }
-}
-
-/// A server that says these, one after the other, and keeps the bodies of the requests.
-async fn server(said: Vec<Said>) -> (String, Arc<Mutex<Vec<Value>>>) {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let url = format!("http://{}/v1", listener.local_addr().unwrap());
-    let asked = Arc::new(Mutex::new(Vec::new()));
-    let heard = Arc::clone(&asked);
-    tokio::spawn(async move {
-        for said in said {
-            let (stream, _) = listener.accept().await.unwrap();
-            answer(stream, said, &heard).await;
-        }
-    });
-    (url, asked)
-}
-
-async fn answer(mut stream: TcpStream, said: Said, heard: &Mutex<Vec<Value>>) {
-    let mut request = Vec::new();
-    let body = loop {
-        let mut bytes = [0; 8 << 10];
-        let read = stream.read(&mut bytes).await.unwrap_or(0);
-        if read == 0 {
-            return;
-        }
-        request.extend_from_slice(&bytes[..read]);
-        let text = String::from_utf8_lossy(&request).into_owned();
-        if let Some((_, body)) = text.split_once("\r\n\r\n")
-            && let Ok(body) = serde_json::from_str::<Value>(body)
-        {
-            break body;
-        }
-    };
-    heard.lock().unwrap().push(body);
-    let head = format!(
-        "HTTP/1.1 {} x\r\ncontent-type: {}\r\nx-request-id: req-7\r\nconnection: close\r\ntransfer-encoding: chunked\r\n\r\n",
-        said.status, said.kind
-    );
-    let _gone = stream.write_all(head.as_bytes()).await;
-    for piece in &said.pieces {
-        let chunk = [format!("{:x}\r\n", piece.len()).as_bytes(), piece, b"\r\n"].concat();
-        let _gone = stream.write_all(&chunk).await;
-        let _gone = stream.flush().await;
-    }
-    if said.ends {
-        let _gone = stream.write_all(b"0\r\n\r\n").await;
-    }
-}
+use tokio::net::TcpListener;
 
 fn data(json: &Value) -> String {
     format!("data: {json}\n\n")
@@ -189,7 +112,7 @@ async fn text_calls_reasoning_and_usage_are_assembled() {
     assert!(told.len() > 1, "it came in pieces: {told:?}");
     let asked = asked.lock().unwrap();
     assert_eq!(
-        (&asked[0]["stream"], &asked[0]["stream_options"]["include_usage"]),
+        (&asked[0].body["stream"], &asked[0].body["stream_options"]["include_usage"]),
         (&json!(true), &json!(true))
     );
 }
@@ -308,7 +231,7 @@ async fn a_server_that_does_not_stream_is_understood() {
     let refusal = json!({ "error": { "message": "stream_options: extra inputs are not permitted" } });
     let (url, asked) = server(vec![Said::json(422, &refusal), Said::events(&rich())]).await;
     assert_eq!(ask(&client(&url)).await.0, Ok(rich_answer()));
-    assert_eq!(asked.lock().unwrap()[1].get("stream_options"), None);
+    assert_eq!(asked.lock().unwrap()[1].body.get("stream_options"), None);
 }
 
 #[tokio::test]
@@ -417,7 +340,7 @@ async fn a_model_that_failed_and_an_answer_that_was_sent_back_leave_nothing() {
     let run = engine.start::<InTurn>("Who?".to_owned()).id("a").await.unwrap();
     assert_eq!(run.result().await.unwrap(), "small");
     assert_eq!(read(&run).await.1, "small");
-    assert_eq!(asked.lock().unwrap()[1]["model"], "small");
+    assert_eq!(asked.lock().unwrap()[1].body["model"], "small");
     engine.shutdown().await.unwrap();
 
     let (url, _) = server(vec![spoken(&["no ", "JSON"]), spoken(&["[1,", "2]"])]).await;

@@ -22,7 +22,9 @@ use rmcp::model::{
     InputRequests, JsonObject, PaginatedRequestParams, ProtocolVersion, TASKS_EXTENSION_ID, Task,
     TaskPayload, UpdateTaskParams, UrlElicitationCapability,
 };
-use rmcp::service::{ClientLifecycleMode, RunningService, serve_client_with_lifecycle};
+use rmcp::service::{
+    ClientInitializeError, ClientLifecycleMode, RunningService, serve_client_with_lifecycle,
+};
 use rmcp::transport::async_rw::AsyncRwTransport;
 use rmcp::transport::common::client_side_sse::NeverRetry;
 use rmcp::transport::streamable_http_client::{
@@ -362,15 +364,37 @@ enum Refusal {
     Invalid(String),
     /// The server is not there, or does not agree.
     NoAgreement(String),
+    /// The server wants an authorization before it agrees.
+    Unauthorized(String),
 }
 
 impl Refusal {
+    /// The same without this URL, which may hold secrets.
+    fn without(self, url: &str) -> Self {
+        match self {
+            Self::Invalid(reason) => Self::Invalid(without(&reason, url)),
+            Self::NoAgreement(reason) => Self::NoAgreement(without(&reason, url)),
+            Self::Unauthorized(reason) => Self::Unauthorized(without(&reason, url)),
+        }
+    }
+
     fn about(self, asked: &Asked) -> McpError {
         let asked = asked.clone();
         match self {
             Self::Invalid(reason) => McpError::Invalid { asked, reason },
             Self::NoAgreement(reason) => McpError::NotConnected { asked, reason },
+            Self::Unauthorized(reason) => McpError::Unauthorized { asked, reason },
         }
+    }
+}
+
+/// Why the handshake failed.
+fn disagreed(error: &ClientInitializeError) -> Refusal {
+    let reason = chain(error);
+    if error.is_authorization_required() {
+        Refusal::Unauthorized(reason)
+    } else {
+        Refusal::NoAgreement(reason)
     }
 }
 
@@ -385,14 +409,13 @@ async fn connect(name: &str, server: &Server) -> Result<Connection, Refusal> {
             let transport =
                 AsyncRwTransport::new_client(stdout, stdin).with_max_line_length(server.max_message);
             let service = serve_client_with_lifecycle(client(), transport, lifecycle(server)).await;
-            let service = service.map_err(|error| Refusal::NoAgreement(chain(&error)))?;
+            let service = service.map_err(|error| disagreed(&error))?;
             Ok(Connection { service, process: Some(process) })
         }
         Place::Http(endpoint) => {
             let transport = http_transport(endpoint, server.max_message).map_err(Refusal::Invalid)?;
             let service = serve_client_with_lifecycle(client(), transport, lifecycle(server)).await;
-            let service =
-                service.map_err(|error| Refusal::NoAgreement(without(&chain(&error), &endpoint.url)))?;
+            let service = service.map_err(|error| disagreed(&error).without(&endpoint.url))?;
             Ok(Connection { service, process: None })
         }
     }

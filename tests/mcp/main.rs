@@ -9,6 +9,7 @@
 aether::allow_missing_deps!("each test runs a few of the workflows that are linked here");
 
 mod calls;
+mod conformance;
 mod cuts;
 mod hints;
 mod http_server;

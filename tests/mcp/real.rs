@@ -28,7 +28,7 @@ async fn call_real(cx: &mut Cx, calls: Calls) -> Result<(ToolList, Vec<ToolResul
 }
 
 /// Where `scripts/mcp-servers` put `file`.
-fn installed(file: &str) -> PathBuf {
+pub(crate) fn installed(file: &str) -> PathBuf {
     let target = std::env::current_exe().unwrap();
     let target = target.ancestors().find(|folder| folder.ends_with("debug") || folder.ends_with("release"));
     let file = target.unwrap().parent().unwrap().join("mcp-servers").join(file);

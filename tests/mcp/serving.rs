@@ -388,6 +388,24 @@ pub(crate) async fn delegate(cx: &mut Cx, tool: String) -> Result<String> {
     Ok(cx.mcp("agents").tool(tool).args(&json!({})).contract(Contract::tool()).call().await?.text())
 }
 
+#[tokio::test]
+async fn a_wrong_token_is_refused_before_the_handshake_and_is_not_tried_again() {
+    let serving = serve(&engine().await).workflow::<invite>().http("127.0.0.1:0").await.unwrap();
+    let mcp = Mcp::new().server("agents", Server::http(serving.url()).bearer("another token"));
+    let caller = Engine::builder().memory().provide(mcp).start().await.unwrap();
+    let call = caller.start::<delegate>("invite".to_owned()).await.unwrap().result().await;
+    let list = caller.start::<list_of_tools>(()).await.unwrap().result().await;
+    for said in [call.unwrap_err().to_string(), list.unwrap_err().to_string()] {
+        assert!(said.contains("not authorized") && !said.contains("attempt"), "{said}");
+    }
+}
+
+/// The names of the tools of another engine.
+#[workflow]
+pub(crate) async fn list_of_tools(cx: &mut Cx) -> Result<Vec<String>> {
+    Ok(cx.mcp("agents").tools().await?.tools.into_iter().map(|tool| tool.name).collect())
+}
+
 /// Answers the first question that a run of `engine` asks.
 async fn answer_first(engine: &Engine, run: &aether::id::RunId, value: &InputAnswer) {
     loop {

@@ -2,6 +2,8 @@
 //!
 //! Promise: its types stop here; what is recorded is ours.
 
+use std::sync::{Arc, OnceLock};
+
 use ::genai::chat::{
     ChatMessage as TheirMessage, ChatOptions, ChatRequest as TheirRequest, ChatResponse as TheirResponse,
     ChatResponseFormat, ChatStreamEvent, ContentPart, JsonSpec, MessageContent, StreamEnd, Tool,
@@ -13,6 +15,7 @@ use futures_util::future::BoxFuture;
 use reqwest::header::{DATE, RETRY_AFTER};
 use serde_json::Value;
 
+use super::openai_events::of_said;
 use crate::http::client::HttpClient;
 use crate::model::attachment::{Attachment, AttachmentContent};
 use crate::model::chat::{ChatMessage, ChatRequest, ChatResponse, ToolCall};
@@ -52,9 +55,9 @@ impl GenAiClient {
 
     async fn ask(&self, request: ChatRequest) -> Result<ChatResponse, ModelError> {
         let model = request.model.clone().unwrap_or_else(|| self.model.clone());
-        let options = options(&request);
+        let options = options(&request).with_capture_raw_body(true);
         let answer = self.client.exec_chat(&model, theirs(request).await?, Some(&options)).await;
-        answer.map(ours).map_err(|error| of_error(&error))
+        ours(answer.map_err(|error| of_error(&error))?)
     }
 
     async fn ask_streamed(
@@ -63,7 +66,15 @@ impl GenAiClient {
         on_text: OnText<'_>,
     ) -> Result<ChatResponse, ModelError> {
         let model = request.model.clone().unwrap_or_else(|| self.model.clone());
+        let id = Arc::new(OnceLock::new());
         let options = options(&request).with_capture_usage(true).with_capture_tool_calls(true);
+        let options = options.with_raw_frame_fn({
+            let id = Arc::clone(&id);
+            // The first frame holds the id, where the provider gives one.
+            move |_, frame| {
+                id.get_or_init(|| frame.json().as_ref().and_then(id_of));
+            }
+        });
         let answer = self.client.exec_chat_stream(&model, theirs(request).await?, Some(&options)).await;
         let mut answer = answer.map_err(|error| of_error(&error))?;
         let mut text = String::new();
@@ -74,7 +85,9 @@ impl GenAiClient {
                     text.push_str(&piece.content);
                 }
                 ChatStreamEvent::End(end) if end.captured_stop_reason.is_some() => {
-                    return Ok(streamed(answer.model_iden.model_name.to_string(), text, end));
+                    let mut answer = streamed(answer.model_iden.model_name.to_string(), text, end);
+                    answer.request_id = answer.request_id.or_else(|| id.get().cloned().flatten());
+                    return Ok(answer);
                 }
                 // Some providers' streams end like this where the connection was cut.
                 ChatStreamEvent::End(_) => break,
@@ -169,17 +182,30 @@ fn their_call(ToolCall { id, name, arguments }: ToolCall) -> TheirCall {
     TheirCall { call_id: id, fn_name: name, fn_arguments, thought_signatures: None }
 }
 
-fn ours(answer: TheirResponse) -> ChatResponse {
+/// The provider's id of an answer, from the answer or from its first event.
+fn id_of(body: &Value) -> Option<String> {
+    let id = ["/id", "/responseId", "/message/id"].iter().find_map(|place| body.pointer(place)?.as_str());
+    id.map(str::to_owned)
+}
+
+fn ours(answer: TheirResponse) -> Result<ChatResponse, ModelError> {
     let text = answer.content.texts().concat();
-    ChatResponse {
+    let raw = answer.captured_raw_body;
+    // Of JSON that is no answer at all, some adapters make an empty one.
+    if answer.content.is_empty() && answer.stop_reason.is_none() {
+        let start = raw.map(|raw| start_of(&raw.to_string())).unwrap_or_default();
+        let reason = "it has neither text nor calls of tools, nor a reason why it ends".into();
+        return Err(ModelError::WrongShape { reason, start });
+    }
+    Ok(ChatResponse {
         model: answer.provider_model_iden.model_name.to_string(),
         content: (!text.is_empty()).then_some(text),
         tool_calls: answer.content.tool_calls().into_iter().map(our_call).collect(),
         finish_reason: answer.stop_reason.as_ref().map(|reason| reason.raw().to_owned()),
         usage: our_usage(answer.usage),
-        request_id: answer.response_id,
+        request_id: answer.response_id.or_else(|| raw.as_ref().and_then(id_of)),
         cost: None,
-    }
+    })
 }
 
 /// An answer that came in pieces: its text, and what its end says.
@@ -238,12 +264,11 @@ fn of_error(error: &Error) -> ModelError {
             ModelError::Setup(message)
         }
         Error::Resolver { .. } | Error::ModelMapperFailed { .. } => ModelError::Setup(message),
-        Error::WebStream { .. } => ModelError::Network { message },
+        Error::WebStream { error, .. } => of_stream(error.as_ref(), message),
         Error::StreamParse { .. } => {
             ModelError::NotJson { reason: "an event of the answer does not parse".into(), start: message }
         }
-        // What a provider says in the middle of an answer.
-        Error::ChatResponse { .. } => ModelError::Overloaded { status: 500, retry_after: None, message },
+        Error::ChatResponse { body, .. } => of_body(body, message),
         Error::ChatResponseGeneration { cause, response_body, .. } => {
             ModelError::WrongShape { reason: start_of(cause), start: start_of(&response_body.to_string()) }
         }
@@ -253,6 +278,26 @@ fn of_error(error: &Error) -> ModelError {
         | Error::SerdeJson(_) => ModelError::WrongShape { reason: message, start: String::new() },
         _ => ModelError::Setup(message),
     }
+}
+
+/// Why a stream ended. A status that is an error comes here as well.
+fn of_stream(error: &(dyn std::error::Error + Send + Sync + 'static), message: String) -> ModelError {
+    if let Some(error) = error.downcast_ref::<Error>() {
+        return of_error(error);
+    }
+    match error.downcast_ref::<reqwest::Error>() {
+        Some(error) if error.is_timeout() => ModelError::Timeout { message },
+        _ => ModelError::Network { message },
+    }
+}
+
+/// What a provider says instead of an answer, or in the middle of one; or something that is no answer.
+fn of_body(body: &Value, message: String) -> ModelError {
+    let error = body.get("error").unwrap_or(body);
+    if error.is_string() || error.get("message").is_some() {
+        return of_said(error);
+    }
+    ModelError::WrongShape { reason: message, start: start_of(&body.to_string()) }
 }
 
 fn of_status(status: u16, error: &Error) -> ModelError {

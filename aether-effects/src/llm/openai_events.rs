@@ -232,18 +232,23 @@ fn of_event(error: SseError) -> ModelError {
 }
 
 /// What a server says in the middle of an answer: an error, mostly with the status that it would have had before.
-fn of_said(error: &Value) -> ModelError {
+pub(super) fn of_said(error: &Value) -> ModelError {
     let word = |name: &str| error.get(name).and_then(Value::as_str).unwrap_or_default();
-    let message = match error.get("message").and_then(Value::as_str) {
+    let message = match error.get("message").unwrap_or(error).as_str() {
         Some(message) => start_of(message),
         None => start_of(&error.to_string()),
     };
-    let number = ["code", "status"].iter().find_map(|name| error.get(*name)?.as_u64());
-    let status = number.and_then(|status| u16::try_from(status).ok()).filter(|it| (400..600).contains(it));
+    // Some gateways write the number as a text.
+    let number = |name: &str| match error.get(name)? {
+        Value::String(text) => text.parse().ok(),
+        number => number.as_u64(),
+    };
+    let status = ["code", "status"].into_iter().find_map(number);
+    let status = status.and_then(|status| u16::try_from(status).ok()).filter(|it| (400..600).contains(it));
     let says = |text: &str| word("type").contains(text) || word("code").contains(text);
     let status = status.unwrap_or(match () {
         () if says("rate_limit") => 429,
-        () if says("authentication") => 401,
+        () if says("authentication") || says("permission") => 401,
         () if says("invalid_request") || says("context_length") => 400,
         () => 500,
     });
