@@ -42,7 +42,7 @@ impl Gateway {
         // No prices are fetched, and nothing of the environment is used.
         command.env_clear().env("LITELLM_LOCAL_MODEL_COST_MAP", "True").env("HOME", folder);
         command.env("PATH", std::env::var_os("PATH").unwrap());
-        command.env(FOLDER, folder).current_dir(folder);
+        command.env("PYTHONDONTWRITEBYTECODE", "1").env(FOLDER, folder).current_dir(folder);
         command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
         let mut gateway = Self { process: command.spawn().unwrap(), url: format!("http://127.0.0.1:{port}") };
         while !gateway.is_ready().await {
