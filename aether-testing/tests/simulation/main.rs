@@ -7,6 +7,7 @@ mod attribute;
 mod guide;
 mod people;
 mod queues;
+mod streams;
 mod stubs;
 
 use aether::prelude::*;

@@ -43,6 +43,22 @@ pub(crate) struct Script {
     pub(crate) matchers: Vec<Matcher>,
     /// What answers the calls that no matcher fits.
     pub(crate) rest: Answers,
+    /// What all of these send to streams first.
+    pub(crate) sends: Vec<Sends>,
+}
+
+impl Script {
+    /// Whether it answers nothing: it only says what is sent to streams.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.matchers.is_empty() && self.rest.first.is_empty() && self.rest.then.is_none()
+    }
+}
+
+/// What a stub sends to a stream before it answers.
+#[derive(Clone)]
+pub(crate) struct Sends {
+    pub(crate) stream: String,
+    pub(crate) items: Arc<dyn Fn(&Payload) -> Result<Vec<Payload>, PayloadError> + Send + Sync>,
 }
 
 /// What a probe is replaced by.
