@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use aether::llm::ModelError;
+use aether::llm::{ChatRequest, ChatResponse, ModelClient, ModelError, Models, OnText};
 use aether::prelude::*;
 use aether::stream::StreamEvent;
-use aether_testing::{CrashPoint, Sim, SimStream, StoreFault, call_tool, say, say_in_pieces};
+use aether_testing::{CrashPoint, Sim, SimError, SimStream, StoreFault, call_tool, say, say_in_pieces};
+use futures_util::future::{BoxFuture, ready};
 
 use crate::not_stubbed;
 
@@ -169,11 +170,10 @@ async fn every_crash_leaves_the_text_of_the_answer(sim: Sim<reply>) {
 async fn every_order_fault_and_schedule_leaves_the_text_of_the_answer(sim: Sim<reply>) {
     // Slow enough for a write that is given up and done later to come into the second attempt.
     let slow = Duration::from_secs(4);
-    let replies = [
-        say_in_pieces(["Good ", "mor"]).every(SECOND).breaks_off(network()),
-        say_in_pieces(["Hel", "lo, ", "how ", "are ", "you"]).every(slow),
-    ];
-    let sim = sim.model_seq("reply", replies);
+    let broken = say_in_pieces(["Good ", "mor"]).every(SECOND).breaks_off(network());
+    let sim = sim
+        .model_seq("reply", [broken])
+        .model(move |_| say_in_pieces(["Hel", "lo, ", "how ", "are ", "you"]).every(slow));
     let faults = sim.fail_at_every_call("Hello".into()).await;
     let came_up = |fault: &StoreFault| faults.outlasted.contains(fault);
     for number in 1..=2 {
@@ -239,4 +239,41 @@ async fn a_reader_beside_a_run_that_sleeps_for_a_month_waits_in_virtual_time(sim
     let report = sim.run(()).await;
     assert_eq!(report.stream::<String>("reply").text(), "Good morning");
     assert!(read.load(Ordering::SeqCst) <= 2);
+}
+
+/// Tells another text than it answers with, unless it is the first of its questions.
+#[derive(Debug, Default)]
+struct Garbles(AtomicUsize);
+
+impl ModelClient for Garbles {
+    fn chat(&self, _: ChatRequest) -> BoxFuture<'_, std::result::Result<ChatResponse, ModelError>> {
+        let content = Some("Hello".to_owned());
+        Box::pin(ready(Ok(ChatResponse { model: "garbled".into(), content, ..ChatResponse::default() })))
+    }
+
+    fn chat_streamed<'a>(
+        &'a self,
+        request: ChatRequest,
+        on_text: OnText<'a>,
+    ) -> BoxFuture<'a, std::result::Result<ChatResponse, ModelError>> {
+        on_text("Hel");
+        if self.0.fetch_add(1, Ordering::SeqCst) == 0 {
+            on_text("lo");
+        }
+        self.chat(request)
+    }
+}
+
+#[aether::test]
+async fn a_sweep_names_the_crash_behind_which_a_text_is_not_the_answer(sim: Sim<reply>) {
+    let sim = sim.provide(Models::new(Garbles::default())).real_effect("llm.reply");
+    let failed = sim.try_crash_at_every_boundary("Hello".into()).await.unwrap_err();
+    assert!(matches!(failed, SimError::Crash { .. }), "{failed}");
+    let text = failed.to_string();
+    assert!(text.starts_with("crash before write "), "{text}");
+    assert!(text.contains(r#"stream `reply` of run `sim`: `0:llm.reply` told "Hel", and its answer is "Hello""#), "{text}");
+    assert!(text.contains("AETHER_CRASH_AT=before-write-"), "{text}");
+    // It is not the first question any more.
+    let failed = sim.try_crash_at_every_boundary("Hello".into()).await.unwrap_err();
+    assert!(matches!(failed, SimError::Undisturbed { .. }), "{failed}");
 }

@@ -10,9 +10,17 @@ use futures_util::future::BoxFuture;
 
 use crate::sim::script::answers::Sends;
 
-/// Waits before the next piece: in virtual time, or until everything else that is ready had its turn.
+/// How often everything else that is ready has its turn between two pieces: the writer of streams needs two to write.
+const TURNS: usize = 4;
+
+/// Waits before the next piece: in virtual time, or until everything else that is ready had its turns.
 pub(super) async fn between_pieces(pause: Duration) {
-    if pause.is_zero() { tokio::task::yield_now().await } else { tokio::time::sleep(pause).await }
+    if !pause.is_zero() {
+        return tokio::time::sleep(pause).await;
+    }
+    for _ in 0..TURNS {
+        tokio::task::yield_now().await;
+    }
 }
 
 /// A body that sends these items to streams, and then does what `answer` does.
