@@ -113,7 +113,9 @@ impl Streams<'_> {
         );
         let open = params![no, stream, command, self.epoch, self.attempt];
         let row = |row: &Row<'_>| Ok((row.get::<_, Option<i64>>(0)?, row.get(1)?));
-        let (Some(since), place) = self.conn.prepare_cached(&sql)?.query_row(open, row)? else { return Ok(None) };
+        let (Some(since), place) = self.conn.prepare_cached(&sql)?.query_row(open, row)? else {
+            return Ok(None);
+        };
         let restarted = self.insert(stream, StreamKind::Restarted, Some(since), place, "null")?;
         let sql = format!("DELETE FROM aether_streams WHERE {OPEN} AND seq < ?6");
         let open = params![no, stream, command, self.epoch, self.attempt, restarted];

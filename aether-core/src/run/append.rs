@@ -194,7 +194,8 @@ impl Run {
     fn tell_readers(&self, position: Position) {
         let streams = &self.shared.streams;
         if streams.is_read(&self.id) {
-            let (streams, run, watermark) = (Arc::clone(streams), self.id.clone(), Arc::clone(&self.watermark));
+            let (streams, run, watermark) =
+                (Arc::clone(streams), self.id.clone(), Arc::clone(&self.watermark));
             drop(spawn(async move {
                 if watermark.reached(position).await.is_ok() {
                     streams.tell_readers(&run);

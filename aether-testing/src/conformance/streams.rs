@@ -230,9 +230,10 @@ pub async fn ends_come_together(store: &Arc<dyn Store>) {
 /// nor of what its own execution sent behind it. In another epoch numbers begin anew.
 pub async fn a_late_write_replaces_nothing(store: &Arc<dyn Store>) {
     let mut hand = Hand::create(store, "a").await;
-    let (first, second) = (|part, items| chunk("x", 1, part, items), |part, items| {
-        StreamWrite { attempt: 1, ..of_execution(2, chunk("x", 1, part, items)) }
-    });
+    let (first, second) = (
+        |part, items| chunk("x", 1, part, items),
+        |part, items| StreamWrite { attempt: 1, ..of_execution(2, chunk("x", 1, part, items)) },
+    );
     wrote(store, first(0, "[1]")).await.unwrap();
     wrote(store, first(1, "[2]")).await.unwrap();
     for late in [first(0, "[1]"), first(1, "[2]")] {

@@ -250,7 +250,11 @@ impl FaultyStore {
         let of_reads = (1..=reads).map(StoreFault::ReadFails);
         let of_effects = (1..=effects).map(StoreFault::EffectFails);
         let of_streams = (1..=streams).flat_map(|write| {
-            [StoreFault::StreamFails(write), StoreFault::StreamAnswerLost(write), StoreFault::StreamLate(write)]
+            [
+                StoreFault::StreamFails(write),
+                StoreFault::StreamAnswerLost(write),
+                StoreFault::StreamLate(write),
+            ]
         });
         let of_values = (1..=values).map(StoreFault::ValueLost);
         of_writes.chain(of_reads).chain(of_effects).chain(of_streams).chain(of_values).collect()

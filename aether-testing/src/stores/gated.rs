@@ -294,7 +294,9 @@ impl<G: Gate> Store for Gated<G> {
 
     fn append(&self, append: Append) {
         match self.gate.decide_append(&append) {
-            GateDecision::Pass | GateDecision::Lose | GateDecision::Late(_) => self.gate.deliver(&self.inner, append),
+            GateDecision::Pass | GateDecision::Lose | GateDecision::Late(_) => {
+                self.gate.deliver(&self.inner, append)
+            }
             GateDecision::Fail(error) => append.ack.failed(error),
             GateDecision::Freeze => self.withhold(append.ack),
             GateDecision::Unacknowledged => self.append_unacknowledged(append, None),

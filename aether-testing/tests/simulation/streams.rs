@@ -40,7 +40,11 @@ async fn an_answer_comes_word_by_word_and_in_pieces(sim: Sim<reply>) {
     let report = sim.clone().model(|_| "Good morning, Ann").run("Hello".into()).await;
     let told = report.stream::<String>("reply");
     assert_eq!(told.items(), ["Good ", "morning, ", "Ann"]);
-    assert_eq!(kinds(&told), ["chunk", "chunk", "committed", "closed"], "the first word is written by itself");
+    assert_eq!(
+        kinds(&told),
+        ["chunk", "chunk", "committed", "closed"],
+        "the first word is written by itself"
+    );
     assert_eq!(report.slept, Duration::ZERO);
 
     let report = sim.model(|_| say_in_pieces(["Go", "od"]).every(SECOND)).run("Hello".into()).await;
@@ -101,7 +105,8 @@ fn assisted(sim: Sim<assist>) -> Sim<assist> {
 async fn an_agents_stream_has_its_final_answer(sim: Sim<assist>) {
     let told = assisted(sim).run("Why?".into()).await.stream::<String>("reply");
     assert_eq!(told.text(), "It rings.");
-    let said = |event: &StreamEvent<String>| matches!(event, StreamEvent::Chunk { items, .. } if items[0] == "Let ");
+    let said =
+        |event: &StreamEvent<String>| matches!(event, StreamEvent::Chunk { items, .. } if items[0] == "Let ");
     assert!(told.events().iter().any(said), "it was there while it came: {told:?}");
 }
 
@@ -204,7 +209,8 @@ async fn debate(cx: &mut Cx) -> Result<String> {
 
 #[aether::test]
 async fn two_models_in_one_stream_keep_their_texts(sim: Sim<debate>) {
-    let sim = sim.model_for("one", |_| say("yes it is").every(SECOND)).model_for("other", |_| say("no it is not"));
+    let sim =
+        sim.model_for("one", |_| say("yes it is").every(SECOND)).model_for("other", |_| say("no it is not"));
     let report = sim.run(()).await;
     assert_eq!(report.stream::<String>("reply").items().len(), 7);
     sim.crash_at_every_boundary(()).await;
@@ -271,7 +277,10 @@ async fn a_sweep_names_the_crash_behind_which_a_text_is_not_the_answer(sim: Sim<
     assert!(matches!(failed, SimError::Crash { .. }), "{failed}");
     let text = failed.to_string();
     assert!(text.starts_with("crash before write "), "{text}");
-    assert!(text.contains(r#"stream `reply` of run `sim`: `0:llm.reply` told "Hel", and its answer is "Hello""#), "{text}");
+    assert!(
+        text.contains(r#"stream `reply` of run `sim`: `0:llm.reply` told "Hel", and its answer is "Hello""#),
+        "{text}"
+    );
     assert!(text.contains("AETHER_CRASH_AT=before-write-"), "{text}");
     // It is not the first question any more.
     let failed = sim.try_crash_at_every_boundary("Hello".into()).await.unwrap_err();

@@ -126,7 +126,8 @@ fn fold(rows: &mut Vec<Row>, open: &BTreeSet<u64>) -> bool {
     let Ok(data) = Payload::from_text(joined(chunks.iter().map(|row| row.item.data.as_str()))) else {
         return false;
     };
-    let (item, place) = (StreamItem { kind: StreamKind::Folded, since, data, ..last.item.clone() }, last.place);
+    let (item, place) =
+        (StreamItem { kind: StreamKind::Folded, since, data, ..last.item.clone() }, last.place);
     rows.retain(|row| !open.contains(&row.item.seq));
     rows.push(Row { place, item });
     rows.sort_by_key(|row| row.item.seq);

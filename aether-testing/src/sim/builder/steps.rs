@@ -180,11 +180,7 @@ impl<W: Workflow> Sim<W> {
     /// assert_eq!(sim.run(()).await.stream::<u32>("copied").items(), [&100, &200, &300]);
     /// # }
     /// ```
-    pub fn streams<S: Step, I>(
-        self,
-        name: &str,
-        items: impl Fn(S::Args) -> I + Send + Sync + 'static,
-    ) -> Self
+    pub fn streams<S: Step, I>(self, name: &str, items: impl Fn(S::Args) -> I + Send + Sync + 'static) -> Self
     where
         I: IntoIterator<Item: serde::Serialize>,
     {

@@ -3,7 +3,7 @@
 //! Promise: only what was written is looked at. That a stream was given up, which a store can bring about that takes nothing,
 //! is no violation; that a text stays which is not that of the answer is one.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use aether_core::contract::Status;
 use aether_core::id::{CommandId, RunId};
@@ -29,6 +29,10 @@ pub(super) async fn audit_streams(
 ) -> Result<(ModelTexts, Option<String>), SimError> {
     let (mut texts, mut broken) = (ModelTexts::default(), None);
     for (stream, live) in read {
+        let Some(record) = store.run(&stream.0).await? else {
+            // Purged, and its streams with it.
+            continue;
+        };
         let late = items_of(store, stream, 0).await?;
         let answers = answers(store, &stream.0).await?;
         let told = committed(&late);
@@ -38,13 +42,15 @@ pub(super) async fn audit_streams(
         for Told { command, text, .. } in told.into_iter().filter(Told::is_of_model) {
             texts.entry((stream.clone(), command)).or_default().push(text);
         }
-    }
-    let runs: BTreeSet<&RunId> = read.keys().map(|(run, _)| run).collect();
-    for run in runs {
-        let is_completed = store.run(run).await?.is_some_and(|record| record.status == Status::Completed);
-        if is_completed && let Some(open) = store.open_streams(run).await?.first() {
-            let left = format!("run `{run}` has completed, and of what `{open}` sent nothing says whether it counts");
-            broken.get_or_insert(left);
+        if record.status == Status::Completed
+            && let Some(open) = store.open_streams(&record.id).await?.first()
+        {
+            broken.get_or_insert_with(|| {
+                format!(
+                    "run `{}` has completed, and of what `{open}` sent nothing says whether it counts",
+                    record.id
+                )
+            });
         }
     }
     Ok((texts, broken))
@@ -113,6 +119,8 @@ fn differing(live: &[StreamItem], late: &[StreamItem]) -> Option<String> {
     };
     let (live, late) = (live.items(), late.items());
     (live != late).then(|| {
-        format!("a reader who was there all along has {live:?}, and one who comes when all is over has {late:?}")
+        format!(
+            "a reader who was there all along has {live:?}, and one who comes when all is over has {late:?}"
+        )
     })
 }

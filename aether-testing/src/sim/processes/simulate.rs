@@ -144,7 +144,9 @@ impl<'a> Simulation<'a> {
 
     /// The store that dies with the next process.
     fn crash_store(&mut self, point: Option<CrashPoint>) -> CrashStore {
-        CrashStore::new(Arc::clone(&self.store), point).with_late(self.late.take()).watched_by(Arc::clone(&self.watch))
+        CrashStore::new(Arc::clone(&self.store), point)
+            .with_late(self.late.take())
+            .watched_by(Arc::clone(&self.watch))
     }
 
     /// Adds up what a process wrote, and takes what it kept back.
