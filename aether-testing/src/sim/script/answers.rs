@@ -54,11 +54,14 @@ impl Script {
     }
 }
 
+/// The items that a call sends, by its arguments.
+pub(crate) type ItemsOf = Arc<dyn Fn(&Payload) -> Result<Vec<Payload>, PayloadError> + Send + Sync>;
+
 /// What a stub sends to a stream before it answers.
 #[derive(Clone)]
 pub(crate) struct Sends {
     pub(crate) stream: String,
-    pub(crate) items: Arc<dyn Fn(&Payload) -> Result<Vec<Payload>, PayloadError> + Send + Sync>,
+    pub(crate) items: ItemsOf,
 }
 
 /// What a probe is replaced by.
