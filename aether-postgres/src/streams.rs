@@ -47,17 +47,21 @@ pub(crate) const HOLD: &str = "SELECT 1 FROM runs r
 /// Writes at most one chunk for each stream and command. Gives a row for each that is not refused, and one for each item.
 const WRITE: &str = "
 WITH w AS MATERIALIZED (SELECT w.* FROM unnest($1::int8[], $2::int2[], $3::text[], $4::int8[], $5::text[], $6::text[],
-        $7::int8[], $8::int8[], $9::int8[], $10::text[])
-        AS w(no, shard, run, epoch, stream, command, attempt, at, part, data)
+        $7::int8[], $8::int8[], $9::int8[], $10::text[], $11::bool[])
+        AS w(no, shard, run, epoch, stream, command, attempt, at, part, data, begins)
     JOIN runs r ON r.shard = w.shard AND r.id = w.run WHERE r.epoch = w.epoch AND r.status < 3),
-open AS MATERIALIZED (SELECT w.no, s.shard, s.run, s.stream, s.seq, s.since FROM w
+due AS MATERIALIZED (SELECT w.* FROM w WHERE CASE WHEN w.begins
+    THEN NOT EXISTS (SELECT FROM streams s WHERE s.shard = w.shard AND s.run = w.run AND s.stream = w.stream
+        AND s.command = w.command AND s.epoch = w.epoch AND s.part >= w.part)
+    ELSE w.part = 1 + (SELECT s.part FROM streams s
+        WHERE s.shard = w.shard AND s.run = w.run AND s.command = w.command AND s.stream = w.stream AND s.kind = 0
+        ORDER BY s.seq DESC LIMIT 1) END),
+open AS MATERIALIZED (SELECT w.no, s.shard, s.run, s.stream, s.seq, s.since FROM due w
     JOIN streams s ON s.shard = w.shard AND s.run = w.run AND s.command = w.command AND s.stream = w.stream
         AND s.kind IN (0, 2)
-    WHERE w.part = 0),
+    WHERE w.begins),
 items AS (SELECT no, 0 AS place, 2::int2 AS kind, min(since) AS since FROM open GROUP BY no
-    UNION ALL SELECT w.no, 1, 0::int2, NULL FROM w WHERE w.part = 0 OR w.part = 1 + (SELECT s.part FROM streams s
-        WHERE s.shard = w.shard AND s.run = w.run AND s.command = w.command AND s.stream = w.stream AND s.kind = 0
-        ORDER BY s.seq DESC LIMIT 1)),
+    UNION ALL SELECT no, 1, 0::int2, NULL FROM due),
 numbered AS MATERIALIZED (SELECT w.*, i.place, i.kind, i.since,
         (SELECT coalesce(max(s.seq), 0) FROM streams s
             WHERE s.shard = w.shard AND s.run = w.run AND s.stream = w.stream)
@@ -168,14 +172,15 @@ async fn write(conn: &Connection, writes: &[&StreamWrite]) -> Result<Vec<Written
     let commands: Vec<&str> = writes.iter().map(|write| write.command.as_str()).collect();
     let attempts: Vec<i64> = writes.iter().map(|write| i64::from(write.attempt)).collect();
     let ats: Vec<i64> = writes.iter().map(|write| row::micros(write.at)).collect();
-    let parts: Vec<i64> = writes.iter().map(|write| i64::from(write.part)).collect();
+    let places: Vec<i64> = writes.iter().map(|write| row::int(write.place())).collect();
+    let begin: Vec<bool> = writes.iter().map(|write| write.part == 0).collect();
     let data: Vec<&str> = writes.iter().map(|write| write.items.as_str()).collect();
     // Before the transaction begins: preparing is a round trip of its own.
     conn.prepare(HOLD).await?;
     conn.prepare(WRITE).await?;
     let hold: [Param<'_>; 2] = [&shards, &runs];
-    let params: [Param<'_>; 10] =
-        [&numbers, &shards, &runs, &epochs, &streams, &commands, &attempts, &ats, &parts, &data];
+    let params: [Param<'_>; 11] =
+        [&numbers, &shards, &runs, &epochs, &streams, &commands, &attempts, &ats, &places, &data, &begin];
     // All are sent at once, and the server works them off in order; after an error in one the rest does nothing.
     let (begun, held, rows, committed) = join4(
         conn.word(conn.beginning()),

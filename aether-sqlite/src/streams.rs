@@ -38,7 +38,7 @@ pub(crate) fn write(conn: &Connection, write: &StreamWrite) -> Result<Option<Vec
     let Some(no) = found.optional()? else { return Ok(None) };
     let StreamWrite { command, attempt, at, .. } = write;
     let streams = Streams { conn, no, command, epoch, attempt: *attempt, at: *at };
-    streams.chunk(&write.stream, write.part, write.items.as_str()).map(Some)
+    streams.chunk(write).map(Some)
 }
 
 /// What an admitted append says of streams.
@@ -61,21 +61,34 @@ pub(crate) fn end(conn: &Connection, no: i64, append: &Append) -> rusqlite::Resu
 }
 
 impl Streams<'_> {
-    fn chunk(&self, stream: &str, part: u32, items: &str) -> Result<Vec<StreamItem>, OpError> {
+    fn chunk(&self, write: &StreamWrite) -> Result<Vec<StreamItem>, OpError> {
+        let (stream, place) = (&*write.stream, row::int(write.place()));
         let mut written = Vec::new();
-        if part == 0 {
+        if write.part == 0 {
+            if self.last_place(stream)?.is_some_and(|last| last >= place) {
+                return Ok(written);
+            }
             if let Some(restarted) = self.restart(stream)? {
                 written.push(self.item(stream, restarted)?);
             }
-        } else if self.newest_part(stream)?.is_none_or(|newest| newest + 1 != i64::from(part)) {
+        } else if self.newest_place(stream)?.is_none_or(|newest| newest + 1 != place) {
             return Ok(written);
         }
-        let seq = self.insert(stream, StreamKind::Chunk, None, part, items)?;
+        let seq = self.insert(stream, StreamKind::Chunk, None, place, write.items.as_str())?;
         written.push(self.item(stream, seq)?);
         Ok(written)
     }
 
-    fn newest_part(&self, stream: &str) -> Result<Option<i64>, OpError> {
+    /// The greatest place of what the command has written in this epoch, open or not.
+    fn last_place(&self, stream: &str) -> Result<Option<i64>, OpError> {
+        let sql = "SELECT max(part) FROM aether_streams
+                   WHERE run_no = ?1 AND stream = ?2 AND command = ?3 AND epoch = ?4";
+        let params = params![self.no, stream, self.command.as_str(), self.epoch];
+        Ok(self.conn.prepare_cached(sql)?.query_row(params, |row| row.get(0))?)
+    }
+
+    /// The place of the command's newest open chunk.
+    fn newest_place(&self, stream: &str) -> Result<Option<i64>, OpError> {
         let sql =
             "SELECT part FROM aether_streams WHERE run_no = ?1 AND stream = ?2 AND command = ?3 AND kind = 0
                    ORDER BY seq DESC LIMIT 1";
@@ -95,11 +108,15 @@ impl Streams<'_> {
     /// Puts an item of kind `Restarted` in the place of the open ones, if there are any; gives its number.
     fn restart(&self, stream: &str) -> rusqlite::Result<Option<i64>> {
         let (no, command) = (self.no, self.command.as_str());
-        let sql = format!("SELECT min(since) FROM aether_streams WHERE {OPEN}");
+        let sql = format!(
+            "SELECT min(since), coalesce(max(part) FILTER (WHERE epoch = ?4), 0) FROM aether_streams WHERE {OPEN}"
+        );
         let open = params![no, stream, command, self.epoch, self.attempt];
-        let since: Option<i64> = self.conn.prepare_cached(&sql)?.query_row(open, |row| row.get(0))?;
-        let Some(since) = since else { return Ok(None) };
-        let restarted = self.insert(stream, StreamKind::Restarted, Some(since), 0, "null")?;
+        let row = |row: &Row<'_>| Ok((row.get::<_, Option<i64>>(0)?, row.get(1)?));
+        let (Some(since), place) = self.conn.prepare_cached(&sql)?.query_row(open, row)? else {
+            return Ok(None);
+        };
+        let restarted = self.insert(stream, StreamKind::Restarted, Some(since), place, "null")?;
         let sql = format!("DELETE FROM aether_streams WHERE {OPEN} AND seq < ?6");
         let open = params![no, stream, command, self.epoch, self.attempt, restarted];
         self.conn.prepare_cached(&sql)?.execute(open)?;
@@ -110,7 +127,7 @@ impl Streams<'_> {
     fn fold(&self, stream: &str) -> rusqlite::Result<bool> {
         let params = params![self.no, stream, self.command.as_str(), self.epoch, self.attempt];
         let sql = format!(
-            "UPDATE aether_streams SET kind = 1, part = 0,
+            "UPDATE aether_streams SET kind = 1,
                  since = (SELECT min(since) FROM aether_streams WHERE {OPEN}),
                  data = (SELECT '[' || group_concat(substr(data, 2, length(data) - 2), ',' ORDER BY seq) || ']'
                      FROM aether_streams WHERE {OPEN} AND kind = 0)
@@ -131,7 +148,7 @@ impl Streams<'_> {
         stream: &str,
         kind: StreamKind,
         since: Option<i64>,
-        part: u32,
+        place: i64,
         data: &str,
     ) -> rusqlite::Result<i64> {
         let sql =
@@ -142,7 +159,7 @@ impl Streams<'_> {
              RETURNING seq";
         let (command, at) = (self.command.as_str(), self.at.as_microsecond());
         let (no, attempt, epoch) = (self.no, self.attempt, self.epoch);
-        let params = params![no, stream, since, kind.number(), command, attempt, epoch, at, data, part];
+        let params = params![no, stream, since, kind.number(), command, attempt, epoch, at, data, place];
         self.conn.prepare_cached(sql)?.query_row(params, |row| row.get(0))
     }
 

@@ -15,7 +15,7 @@ pub mod trap;
 
 pub use sim::{
     Comparison, CrashReport, EverySchedule, FaultReport, Live, OrderReport, Reply, ScheduleReport, Sim,
-    SimEnvironment, SimError, SimReport, call_named, call_tool, delayed, say,
+    SimEnvironment, SimError, SimReport, SimStream, call_named, call_tool, delayed, say, say_in_pieces,
 };
 pub use stores::agreeing::{AgreeingStore, lists_what_its_journal_says};
 pub use stores::crash::{Boundary, CrashPoint, CrashStore};

@@ -160,8 +160,8 @@ async fn a_workflow_that_is_another_after_a_crash_is_told_with_a_way_to_see_it_a
 #[test]
 fn crash_points_have_names_that_parse_back() {
     use CrashPoint::{
-        After, AfterBody, AfterEffect, AfterReserve, Before, BeforeEffect, BeforeReserve, InBody, Stalled,
-        Waiting,
+        After, AfterBody, AfterEffect, AfterReserve, AfterStream, Before, BeforeEffect, BeforeReserve,
+        BeforeStream, InBody, Stalled, Waiting,
     };
     for point in [
         Before(1),
@@ -174,6 +174,8 @@ fn crash_points_have_names_that_parse_back() {
         Waiting(8),
         BeforeReserve(9),
         AfterReserve(10),
+        BeforeStream(11),
+        AfterStream(12),
     ] {
         assert_eq!(point.id().parse(), Ok(point));
     }

@@ -112,6 +112,7 @@ pub(crate) struct Inner {
 pub(crate) struct Settings {
     pub(crate) lease: Duration,
     pub(crate) poll: Duration,
+    pub(crate) stream_poll: Duration,
     pub(crate) max_active: usize,
     /// Whether it claims and advances runs.
     pub(crate) advances: bool,

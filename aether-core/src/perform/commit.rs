@@ -50,7 +50,6 @@ impl StepCall {
         let answered = self.check_read(Ok(value), &mut events);
         self.end_streams(&answered, &mut extras);
         self.end_attempt(events, extras).await;
-        self.tell_readers();
         answered
     }
 
@@ -75,7 +74,6 @@ impl StepCall {
         let answered = self.check_read(Err(error), &mut events);
         self.end_streams(&answered, &mut extras);
         self.end_attempt(events, extras).await;
-        self.tell_readers();
         answered
     }
 

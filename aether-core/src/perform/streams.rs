@@ -9,7 +9,6 @@ use std::sync::atomic::Ordering;
 use crate::perform::call::StepCall;
 use crate::policy::replay::Mode;
 use crate::run::append::AppendExtras;
-use crate::sched::spawn;
 use crate::store::streams::StreamEnd;
 use crate::stream::execution::Execution;
 use crate::vocabulary::outcome::EffectClass;
@@ -82,21 +81,6 @@ impl StepCall {
         self.returned = Some(self.attempt);
         if self.execution.as_ref().is_some_and(|execution| self.kept(execution).is_empty()) {
             self.end_streams_but(None, &Err(Payload::null()), extras);
-        }
-    }
-
-    /// Tells readers in this process, as soon as what was appended so far is durable.
-    pub(crate) fn tell_readers(&self) {
-        let run = &self.run;
-        if self.execution.as_ref().is_some_and(|execution| execution.has_sent())
-            && run.shared.streams.is_read(&run.id)
-        {
-            let (run, position) = (Arc::clone(run), run.next());
-            drop(spawn(async move {
-                if run.watermark().reached(position).await.is_ok() {
-                    run.shared.streams.tell_readers(&run.id);
-                }
-            }));
         }
     }
 }

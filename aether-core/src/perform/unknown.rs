@@ -82,7 +82,6 @@ impl StepCall {
         let answered = Err(error);
         self.end_streams(&answered, &mut extras);
         self.run.append_large(events, extras).await;
-        self.tell_readers();
         Next::Done(answered)
     }
 

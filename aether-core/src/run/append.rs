@@ -13,6 +13,7 @@ use crate::policy::replay::Mode;
 use crate::run::claim::Run;
 use crate::run::log;
 use crate::run::taken::Taken;
+use crate::sched::spawn;
 use crate::store::ack::{Ack, AppendReply};
 use crate::store::api::{Append, StatusChange, Work};
 use crate::store::error::StoreError;
@@ -158,6 +159,7 @@ impl Run {
         } else {
             (Ack::silent(self.id.clone(), state.next, Arc::clone(&self.watermark)), None)
         };
+        let says_of_streams = !extras.streams.is_empty();
         // Still under the lock: it makes the order of positions the order in the store's queue, from whichever task an
         // append comes. If it were released after taking a position, a higher one could reach the store first, and the
         // store would refuse it as `WrongPosition`, which ends the claim. `Store::append` only queues, so this is brief.
@@ -179,9 +181,27 @@ impl Run {
             streams: extras.streams,
             ack,
         });
+        let next = state.next;
         drop(state);
+        if says_of_streams {
+            self.tell_readers(next);
+        }
         tracing::trace!(target: log::STORE, run = %self.id, epoch = self.epoch, position = expected, events = count, "append");
         reply
+    }
+
+    /// Tells those who read streams of the run in this process, as soon as what is before `position` is durable.
+    fn tell_readers(&self, position: Position) {
+        let streams = &self.shared.streams;
+        if streams.is_read(&self.id) {
+            let (streams, run, watermark) =
+                (Arc::clone(streams), self.id.clone(), Arc::clone(&self.watermark));
+            drop(spawn(async move {
+                if watermark.reached(position).await.is_ok() {
+                    streams.tell_readers(&run);
+                }
+            }));
+        }
     }
 
     /// Waits while too many events are queued and not durable, and stops a run whose journal is over the limit.

@@ -82,13 +82,28 @@ pub struct StreamWrite {
     pub at: Timestamp,
     /// Name of the stream.
     pub stream: String,
+    /// Number of the execution that sent it, among all of this epoch: what began later has a greater one.
+    pub execution: u64,
     /// Number of this chunk in this stream and execution, from 0. With 0, the open items that the command has in the
     /// stream are deleted, and where there were any, one of kind [`StreamKind::Restarted`] is written first: its `since`
-    /// is the least of theirs. With a greater number, nothing is written unless the newest chunk among the command's open
-    /// items has the number before: it was written already, or the command has ended meanwhile.
+    /// is the least of theirs. But nothing is written where the stream has something of this or a later execution of the
+    /// command in this epoch, also if it has ended: a write that was given up may come late. With a greater number,
+    /// nothing is written unless the newest chunk among the command's open items is the one before: it was written
+    /// already, or the command has ended meanwhile.
     pub part: u32,
     /// A JSON array.
     pub items: Payload,
+}
+
+impl StreamWrite {
+    /// Execution and part as one number, which a store keeps beside the chunk: it rises by one from chunk to chunk of an
+    /// execution, and that of a later execution is greater. An item that takes the place of others keeps the greatest of
+    /// those of its epoch.
+    pub fn place(&self) -> u64 {
+        const PARTS: u32 = 28;
+        let last = (1 << PARTS) - 1;
+        (self.execution << PARTS).saturating_add(u64::from(self.part).min(last))
+    }
 }
 
 /// What an append says of a command's streams: it has ended. *Open* items of a command are its [`StreamKind::Chunk`] and

@@ -3,6 +3,7 @@
 //! Promise: plain values; [`StreamText`] never holds a character of an execution that was started over.
 
 use crate::store::error::StoreError;
+use crate::store::streams::{StreamItem, StreamKind};
 use crate::vocabulary::contract::Status;
 use crate::vocabulary::id::{CommandId, RunId};
 use crate::vocabulary::payload::PayloadError;
@@ -45,6 +46,35 @@ pub enum StreamEvent<T> {
         /// The status that it ended with.
         status: Status,
     },
+}
+
+impl<T: serde::de::DeserializeOwned> StreamEvent<T> {
+    /// What an item of a store is to a reader.
+    ///
+    /// # Errors
+    /// [`PayloadError`] when what was sent is not of type `T`.
+    pub fn of(item: &StreamItem) -> Result<Self, PayloadError> {
+        let (seq, command) = (item.seq, item.command.clone());
+        Ok(match item.kind {
+            StreamKind::Chunk | StreamKind::Folded => {
+                Self::Chunk { seq, first: item.since, command, items: item.data.decode()? }
+            }
+            StreamKind::Restarted => Self::Restarted { seq, command, from: item.since },
+            StreamKind::Committed => Self::Committed { seq, command, digest: item.data.decode()? },
+        })
+    }
+
+    /// What comes before an item of a store, to a reader that has read up to number `after`: it has seen some of what the
+    /// item stands for, or what gave way to it.
+    pub fn restarted_by(item: &StreamItem, after: u64) -> Option<Self> {
+        let is_chunk = matches!(item.kind, StreamKind::Chunk | StreamKind::Folded);
+        (is_chunk && item.since <= after).then(|| Self::Restarted {
+            // Numbered before the item: who is cut off between the two gets both again.
+            seq: item.seq.saturating_sub(1),
+            command: item.command.clone(),
+            from: item.since,
+        })
+    }
 }
 
 /// Why a stream cannot be read.

@@ -23,8 +23,17 @@ pub(crate) struct Execution {
     /// It has sent something.
     sent: AtomicBool,
     open: Arc<OpenCommands>,
-    /// How many chunks it has written, by stream, since it sent something that counts.
-    parts: Mutex<BTreeMap<Arc<str>, u32>>,
+    /// What it has written to each stream, since it sent something that counts.
+    parts: Mutex<BTreeMap<Arc<str>, Parts>>,
+}
+
+/// What an execution has written to a stream.
+#[derive(Debug)]
+struct Parts {
+    /// Its number among the executions of an engine that wrote something; another one after it took back what it sent.
+    execution: u64,
+    /// Number of the next chunk.
+    next: u32,
 }
 
 impl Execution {
@@ -39,11 +48,16 @@ impl Execution {
         Arc::new(Self { run, epoch, command, attempt, over, lost, sent, open, parts: Mutex::default() })
     }
 
-    /// The number of the next chunk in this stream.
-    pub(crate) fn next_part(&self, stream: &Arc<str>) -> u32 {
+    /// The number of the execution, and that of its next chunk in this stream. `executions` counts those that began.
+    pub(crate) fn next_part(&self, stream: &Arc<str>, executions: &mut u64) -> (u64, u32) {
         let mut parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
-        let next = parts.entry(Arc::clone(stream)).or_default();
-        std::mem::replace(next, next.saturating_add(1))
+        let parts = parts.entry(Arc::clone(stream)).or_insert_with(|| {
+            *executions += 1;
+            Parts { execution: *executions, next: 0 }
+        });
+        let part = parts.next;
+        parts.next = part.saturating_add(1);
+        (parts.execution, part)
     }
 
     /// What it wrote to this stream does not count: the next chunk takes its place.

@@ -40,6 +40,8 @@ pub(super) type Written = Arc<[StreamItem]>;
 pub(crate) struct StreamHub {
     store: Arc<dyn Store>,
     environment: Arc<dyn Environment>,
+    /// How long a reader waits before it looks into the store again.
+    pub(super) look: Duration,
     /// What is replaced in items before they are sent.
     pub(super) redaction: Redaction,
     me: Weak<Self>,
@@ -59,6 +61,8 @@ struct State {
     queued: u64,
     done: u64,
     is_writing: bool,
+    /// How many executions began to write to a stream. Rises in the order of the writes: of an epoch all come from here.
+    executions: u64,
     listeners: Listeners,
 }
 
@@ -85,10 +89,12 @@ impl StreamHub {
         store: Arc<dyn Store>,
         environment: Arc<dyn Environment>,
         redaction: Redaction,
+        look: Duration,
     ) -> Arc<Self> {
         Arc::new_cyclic(|me| Self {
             store,
             environment,
+            look,
             redaction,
             me: Weak::clone(me),
             state: Mutex::default(),
@@ -266,7 +272,9 @@ impl StreamHub {
         }
         let (pending, upto) = (std::mem::take(&mut state.pending), state.queued);
         // Under the lock: what is taken back later gets no number behind that.
-        let parts: Vec<_> = pending.iter().map(|one| one.execution.next_part(&one.stream)).collect();
+        let executions = &mut state.executions;
+        let parts: Vec<_> =
+            pending.iter().map(|one| one.execution.next_part(&one.stream, executions)).collect();
         drop(state);
         let at = self.environment.now();
         let writes = pending.into_iter().zip(parts).filter_map(|(pending, part)| written(pending, part, at));
@@ -328,12 +336,10 @@ impl StreamHub {
                 execution.lost.store(true, Ordering::Release);
                 continue;
             };
-            for item in items {
-                let of_run = state.listeners.get(&write.run);
-                if let Some(listener) = of_run.and_then(|of_run| of_run.get(&item.stream)) {
-                    let _nobody_listens = listener.send(Arc::from([item]));
-                }
-            }
+            let of_run = state.listeners.get(&write.run);
+            let Some(listener) = of_run.and_then(|of_run| of_run.get(&write.stream)) else { continue };
+            // Nothing where it was written before, and the answer was lost: readers look into the store.
+            let _nobody_listens = listener.send(items.into());
         }
     }
 }
@@ -347,7 +353,7 @@ fn lose(execution: &Execution, stream: &str, reason: &str) {
 }
 
 /// What is written of it; nothing where an item cannot be read back, as one that is nested too deep.
-fn written(pending: Pending, part: u32, at: jiff::Timestamp) -> Option<Writing> {
+fn written(pending: Pending, (number, part): (u64, u32), at: jiff::Timestamp) -> Option<Writing> {
     let Pending { execution, stream, items } = pending;
     let items = match Payload::from_text(format!("[{items}]")) {
         Ok(items) => items,
@@ -363,6 +369,7 @@ fn written(pending: Pending, part: u32, at: jiff::Timestamp) -> Option<Writing> 
         attempt: execution.attempt,
         at,
         stream: stream.to_string(),
+        execution: number,
         part,
         items,
     };

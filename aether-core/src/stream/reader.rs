@@ -7,7 +7,6 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures_util::future::{Either, select};
 
@@ -21,8 +20,6 @@ use crate::vocabulary::environment::Environment;
 use crate::vocabulary::id::{CommandId, RunId};
 use crate::vocabulary::payload::PayloadError;
 
-/// How long a reader waits before it looks into the store again.
-const LOOK: Duration = Duration::from_millis(100);
 /// How many items are read at once.
 const PAGE: usize = 256;
 
@@ -109,7 +106,7 @@ impl<T: serde::de::DeserializeOwned> StreamReader<T> {
                 self.is_caught_up = false;
                 continue;
             };
-            let limit = self.environment.sleep(LOOK);
+            let limit = self.environment.sleep(self.hub.look);
             let written = match select(pin!(listener.next()), limit).await {
                 Either::Left((written, _)) => written,
                 Either::Right(_) => None,
@@ -167,26 +164,10 @@ impl<T: serde::de::DeserializeOwned> StreamReader<T> {
     }
 
     fn take(&mut self, item: StreamItem) {
-        let (began_at, seq, command) = (self.after, item.seq, item.command);
-        self.after = seq;
-        let event = match item.kind {
-            StreamKind::Chunk | StreamKind::Folded => {
-                // The reader has seen some of what it stands for, or what gave way to it.
-                if item.since <= began_at {
-                    let command = command.clone();
-                    // Numbered before the item: who is cut off between the two gets both again.
-                    let seq = seq.saturating_sub(1);
-                    self.events.push_back(Ok(StreamEvent::Restarted { seq, command, from: item.since }));
-                }
-                let items = item.data.decode::<Vec<T>>();
-                items.map(|items| StreamEvent::Chunk { seq, first: item.since, command, items })
-            }
-            StreamKind::Restarted => Ok(StreamEvent::Restarted { seq, command, from: item.since }),
-            StreamKind::Committed => {
-                item.data.decode().map(|digest| StreamEvent::Committed { seq, command, digest })
-            }
-        };
-        self.events.push_back(event.map_err(|error| self.unreadable(seq, error)));
+        let after = std::mem::replace(&mut self.after, item.seq);
+        self.events.extend(StreamEvent::restarted_by(&item, after).map(Ok));
+        let event = StreamEvent::of(&item).map_err(|error| self.unreadable(item.seq, error));
+        self.events.push_back(event);
     }
 
     fn unreadable(&self, seq: u64, error: PayloadError) -> StreamError {

@@ -82,10 +82,11 @@ pub(crate) fn end() -> &'static str {
         JOIN journal j ON j.shard = e.shard AND j.run = e.run AND j.frame = e.frame
         WHERE j.epoch = e.epoch AND j.position = e.position),
     open AS MATERIALIZED (SELECT e.no, s.shard, s.run, s.stream, s.seq, s.since, s.kind, s.data,
+            CASE WHEN s.epoch = e.epoch THEN s.part ELSE 0 END AS part,
             e.digest IS NOT NULL AND (e.keeps IS NULL OR e.keeps::jsonb ? s.stream) AS kept
         FROM e JOIN streams s ON s.shard = e.shard AND s.run = e.run AND s.command = e.command AND s.kind IN (0, 2)
             AND (s.epoch < e.epoch OR s.attempt <= e.attempt)),
-    ended AS MATERIALIZED (SELECT no, shard, run, stream, min(since) AS since,
+    ended AS MATERIALIZED (SELECT no, shard, run, stream, min(since) AS since, max(part) AS part,
             max(seq) FILTER (WHERE kind = 0 AND kept) AS last,
             '[' || string_agg(substr(data, 2, length(data) - 2), ',' ORDER BY seq)
                 FILTER (WHERE kind = 0 AND kept) || ']' AS data
@@ -93,16 +94,16 @@ pub(crate) fn end() -> &'static str {
     gone AS (DELETE FROM streams s USING open o JOIN ended x ON x.no = o.no AND x.stream = o.stream
         WHERE s.shard = o.shard AND s.run = o.run AND s.stream = o.stream AND s.seq = o.seq
             AND o.seq IS DISTINCT FROM x.last),
-    folded AS (UPDATE streams s SET kind = 1, part = 0, since = x.since, data = x.data FROM ended x
+    folded AS (UPDATE streams s SET kind = 1, since = x.since, data = x.data FROM ended x
         WHERE s.shard = x.shard AND s.run = x.run AND s.stream = x.stream AND s.seq = x.last),
-    marks AS (SELECT e.shard, e.run, x.stream, x.since, x.last, e.command, e.attempt, e.epoch, e.at, e.digest,
+    marks AS (SELECT e.shard, e.run, x.stream, x.since, x.part, x.last, e.command, e.attempt, e.epoch, e.at, e.digest,
             (SELECT max(s.seq) FROM streams s WHERE s.shard = x.shard AND s.run = x.run AND s.stream = x.stream)
             + row_number() OVER (PARTITION BY x.shard, x.run, x.stream ORDER BY x.no) AS seq
         FROM ended x JOIN e ON e.no = x.no)
     INSERT INTO streams(shard, run, stream, seq, since, kind, command, attempt, epoch, at, part, data)
     SELECT shard, run, stream, seq, CASE WHEN last IS NULL THEN since ELSE seq END,
-        CASE WHEN last IS NULL THEN 2 ELSE 3 END, command, attempt, epoch, at, 0,
-        CASE WHEN last IS NULL THEN 'null' ELSE '\"' || digest || '\"' END FROM marks",
+        CASE WHEN last IS NULL THEN 2 ELSE 3 END, command, attempt, epoch, at,
+        CASE WHEN last IS NULL THEN part ELSE 0 END, CASE WHEN last IS NULL THEN 'null' ELSE '\"' || digest || '\"' END FROM marks",
             arrays("e", Ends::COLUMNS, &mut 1)
         )
     })

@@ -17,7 +17,12 @@ fn command(name: &str) -> CommandId {
 
 fn chunk(name: &str, epoch: Epoch, part: u32, items: &str) -> StreamWrite {
     let (run, command, stream, items) = (run_id("a"), command(name), STREAM.to_owned(), json(items));
-    StreamWrite { run, epoch, command, attempt: 0, at: at(7), stream, part, items }
+    StreamWrite { run, epoch, command, attempt: 0, at: at(7), stream, execution: 1, part, items }
+}
+
+/// The same of the execution of this number.
+fn of_execution(execution: u64, write: StreamWrite) -> StreamWrite {
+    StreamWrite { execution, ..write }
 }
 
 /// The command has ended, and keeps these streams.
@@ -72,7 +77,7 @@ pub async fn chunks_are_written_together(store: &Arc<dyn Store>) {
         of("b", chunk("x", 1, 0, "[3]")),
         other,
         chunk("x", 1, 1, "[5]"),
-        chunk("x", 1, 0, "[6]"),
+        of_execution(2, chunk("x", 1, 0, "[6]")),
     ];
     let answers = store.write_streams(all).await.unwrap();
     let seqs =
@@ -133,7 +138,7 @@ pub async fn an_execution_starts_over(store: &Arc<dyn Store>) {
     for write in [chunk("x", 1, 0, "[1]"), chunk("y", 1, 0, "[2]"), chunk("x", 1, 1, "[3]")] {
         wrote(store, write).await.unwrap();
     }
-    let again = wrote(store, chunk("x", 1, 0, "[4]")).await.unwrap();
+    let again = wrote(store, of_execution(2, chunk("x", 1, 0, "[4]"))).await.unwrap();
     assert_eq!(
         again.iter().map(|item| item.kind).collect::<Vec<_>>(),
         [StreamKind::Restarted, StreamKind::Chunk]
@@ -151,9 +156,9 @@ pub async fn an_end_folds(store: &Arc<dyn Store>) {
     let mut hand = Hand::create(store, "a").await;
     let chunks = [
         chunk("x", 1, 0, "[0]"),
-        chunk("x", 1, 0, r#"["a]","b"]"#),
+        of_execution(2, chunk("x", 1, 0, r#"["a]","b"]"#)),
         chunk("y", 1, 0, "[9]"),
-        chunk("x", 1, 1, "[[1]]"),
+        of_execution(2, chunk("x", 1, 1, "[[1]]")),
     ];
     for write in chunks {
         wrote(store, write).await.unwrap();
@@ -170,7 +175,7 @@ pub async fn an_end_folds(store: &Arc<dyn Store>) {
     hand.append(|append| append.streams = vec![end("x", None)]).await.unwrap();
     assert_eq!(items(store).await, all, "nothing of it was open");
     // The same command in the next generation of the run.
-    wrote(store, chunk("x", 1, 0, "[5]")).await.unwrap();
+    wrote(store, of_execution(3, chunk("x", 1, 0, "[5]"))).await.unwrap();
     hand.append(|append| {
         append.streams = vec![end("x", None)];
         append.renews = Some(renewal(0));
@@ -189,7 +194,7 @@ pub async fn an_end_drops(store: &Arc<dyn Store>) {
     hand.append(|append| append.streams = vec![end("x", Some(&["other"]))]).await.unwrap();
     assert_eq!(items(store).await, [(3, 1, StreamKind::Restarted, "null".to_owned())]);
     assert_eq!(store.open_streams(&run_id("a")).await, Ok(Vec::new()));
-    wrote(store, chunk("x", 1, 0, "[2]")).await.unwrap();
+    wrote(store, of_execution(2, chunk("x", 1, 0, "[2]"))).await.unwrap();
     assert_eq!(items(store).await.first().map(|item| (item.0, item.1)), Some((4, 1)));
     let failed = StreamEnd { digest: None, ..end("x", None) };
     let completed = becomes(Status::Completed, None, true);
@@ -206,7 +211,7 @@ pub async fn ends_come_together(store: &Arc<dyn Store>) {
     }
     hand.silent(|append| append.streams = vec![end("x", Some(&[])), end("y", None)]);
     hand.silent(|append| append.streams = vec![end("x", None)]);
-    let second = StreamWrite { attempt: 1, ..chunk("z", 1, 0, "[2]") };
+    let second = StreamWrite { attempt: 1, ..of_execution(2, chunk("z", 1, 0, "[2]")) };
     wrote(store, second).await.unwrap();
     hand.append(|append| append.streams = vec![end("z", None)]).await.unwrap();
     let text = |kind: StreamKind, items: &[(u64, u64, StreamKind, String)]| {
@@ -219,6 +224,42 @@ pub async fn ends_come_together(store: &Arc<dyn Store>) {
     assert!(folded.contains(&"[\"y\"]".to_owned()), "{all:?}");
     assert!(all.iter().map(|item| item.0).is_sorted_by(|one, next| one < next), "{all:?}");
     assert_eq!(store.open_streams(&run_id("a")).await.map(|open| open.contains(&command("z"))), Ok(true));
+}
+
+/// What was given up and is written late takes the place of nothing: neither of what a later execution sent, open or ended,
+/// nor of what its own execution sent behind it. In another epoch numbers begin anew.
+pub async fn a_late_write_replaces_nothing(store: &Arc<dyn Store>) {
+    let mut hand = Hand::create(store, "a").await;
+    let (first, second) = (
+        |part, items| chunk("x", 1, part, items),
+        |part, items| StreamWrite { attempt: 1, ..of_execution(2, chunk("x", 1, part, items)) },
+    );
+    wrote(store, first(0, "[1]")).await.unwrap();
+    wrote(store, first(1, "[2]")).await.unwrap();
+    for late in [first(0, "[1]"), first(1, "[2]")] {
+        assert_eq!(wrote(store, late).await, Some(Vec::new()), "it is written already");
+    }
+    wrote(store, second(0, "[3]")).await.unwrap();
+    for late in [first(0, "[1]"), first(1, "[2]"), first(2, "[9]"), second(0, "[3]")] {
+        assert_eq!(wrote(store, late).await, Some(Vec::new()));
+    }
+    wrote(store, second(1, "[4]")).await.unwrap();
+    let ended = StreamEnd { attempt: 1, ..end("x", None) };
+    hand.append(|append| append.streams = vec![ended]).await.unwrap();
+    for late in [first(0, "[1]"), second(0, "[3]"), second(1, "[4]")] {
+        assert_eq!(wrote(store, late).await, Some(Vec::new()), "its command has ended");
+    }
+    let data: Vec<_> = items(store).await.into_iter().map(|item| item.3).collect();
+    assert_eq!(data, ["[3,4]".to_owned(), format!("\"{}\"", digest("1").as_str())]);
+    // Of a command that failed nothing is left but the mark.
+    wrote(store, chunk("y", 1, 0, "[5]")).await.unwrap();
+    let failed = StreamEnd { digest: None, ..end("y", None) };
+    hand.append(|append| append.streams = vec![failed]).await.unwrap();
+    assert_eq!(wrote(store, chunk("y", 1, 0, "[5]")).await, Some(Vec::new()));
+    if let Some(lease) = store.claim(takeover("w2", 100, "w1", 0)).await.unwrap().first() {
+        let written = wrote(store, chunk("y", lease.run.epoch, 0, "[6]")).await;
+        assert_eq!(written.map(|items| items.len()), Some(2));
+    }
 }
 
 /// What a refused append says of streams has no effect.

@@ -131,7 +131,7 @@ macro_rules! store_suite {
                 a_failed_read_can_be_made_again, a_failed_value_can_be_kept_again;
             streams: chunks_are_numbered, chunks_are_written_together, a_chunk_is_written_once, another_epoch_is_refused,
                 an_execution_starts_over, an_end_folds, an_end_drops, ends_come_together,
-                a_refused_append_ends_nothing, a_purged_run_has_no_streams;
+                a_refused_append_ends_nothing, a_late_write_replaces_nothing, a_purged_run_has_no_streams;
             kept: blobs_are_kept, effects_are_kept, the_first_effect_is_kept, an_effect_of_a_stale_epoch_is_refused, the_newest_snapshot_is_kept, snapshots_can_be_deleted;
         }
     };

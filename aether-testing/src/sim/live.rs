@@ -4,11 +4,13 @@
 
 use std::time::Duration;
 
-use aether_core::engine::Engine;
+use aether_core::engine::{Engine, StartError};
 use aether_core::environment::Environment as _;
 use aether_core::id::RunId;
 use aether_core::inbox::SendError;
+use aether_core::stream::StreamReader;
 use jiff::Timestamp;
+use serde::de::DeserializeOwned;
 
 use super::world::SimEnvironment;
 
@@ -36,6 +38,15 @@ impl Live {
     /// The id of the simulated run, for the engine's own methods.
     pub fn run_id(&self) -> &RunId {
         &self.run
+    }
+
+    /// Reads the stream `name` of the run while it is written, in virtual time. After a crash there is another reader, which
+    /// begins anew unless it is told where: see [`StreamReader::from`].
+    ///
+    /// # Errors
+    /// [`StartError`] when the store fails.
+    pub async fn stream<T: DeserializeOwned>(&self, name: &str) -> Result<StreamReader<T>, StartError> {
+        Ok(self.engine.find(self.run.as_str()).await?.stream(name))
     }
 
     /// Waits this long in virtual time.

@@ -11,13 +11,15 @@ use std::time::Duration;
 use aether_core::contract::Status;
 use aether_core::id::RunId;
 use aether_core::store::AppendReply;
-use aether_core::store::{Ack, Append, AppendError, DurableWatermark, NewRun, Store};
+use aether_core::store::{Ack, Append, AppendError, DurableWatermark, NewRun, Store, StreamWrite};
+use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
 pub use super::crash_point::{Boundary, CrashPoint, UnknownCrashPoint};
 use super::gated::{Gate, GateDecision, Gated, StoreCall};
+use super::stream_watch::StreamWatch;
 
 /// A store that freezes at its crash point. Drop the engine on it then, and start the next one on the inner store.
 ///
@@ -47,6 +49,8 @@ pub struct Fuse {
     late: Mutex<Option<Append>>,
     /// What the store answered to it.
     answered: Mutex<Option<AppendReply>>,
+    /// Who reads all streams that are written to.
+    watch: Option<Arc<StreamWatch>>,
 }
 
 #[derive(Debug, Default)]
@@ -54,6 +58,7 @@ struct Passed {
     writes: u64,
     effects: u64,
     reserves: u64,
+    streams: u64,
     bodies: u64,
     suspensions: Vec<Suspension>,
     /// Until when the run waits whose suspension is the crash point; the inner `None` where no timer wakes it.
@@ -107,7 +112,11 @@ impl Fuse {
         let Some(reached) = self.point.filter(|point| points.contains(point)) else {
             return GateDecision::Pass;
         };
-        if let CrashPoint::After(_) | CrashPoint::AfterEffect(_) | CrashPoint::AfterReserve(_) = reached {
+        if let CrashPoint::After(_)
+        | CrashPoint::AfterEffect(_)
+        | CrashPoint::AfterReserve(_)
+        | CrashPoint::AfterStream(_) = reached
+        {
             // A store may take a while over this last write; whoever drops it before it is done drops the write.
             self.freeze();
             return GateDecision::Unacknowledged;
@@ -199,6 +208,34 @@ impl Gate for Fuse {
         decision
     }
 
+    fn decide_streams(&self, writes: &[StreamWrite]) -> GateDecision {
+        if self.is_frozen() {
+            return GateDecision::Freeze;
+        }
+        let number = {
+            let mut passed = self.passed();
+            passed.streams += 1;
+            passed.streams
+        };
+        let of = writes.first().map_or("", |write| write.command.as_str());
+        let points = [CrashPoint::BeforeStream(number), CrashPoint::AfterStream(number)];
+        self.reach(&points, &format!("chunk of {of}"))
+    }
+
+    fn wrote_streams<'a>(
+        &'a self,
+        inner: &'a Arc<dyn Store>,
+        streams: Vec<(RunId, String)>,
+    ) -> BoxFuture<'a, ()> {
+        Box::pin(async move {
+            let Some(watch) = &self.watch else { return };
+            for stream in streams {
+                // It looks once more at the end.
+                let _unread = watch.look(&**inner, &stream).await;
+            }
+        })
+    }
+
     fn took_effect(&self) {
         self.blow();
     }
@@ -247,6 +284,12 @@ impl CrashStore {
     /// A store in front of `inner` that freezes at `point`; without a point it never does.
     pub fn new(inner: Arc<dyn Store>, point: Option<CrashPoint>) -> Self {
         Self::behind(inner, Fuse { point, ..Fuse::default() })
+    }
+
+    /// Lets `watch` read along what is written to streams.
+    pub(crate) fn watched_by(mut self, watch: Arc<StreamWatch>) -> Self {
+        self.gate.watch = Some(watch);
+        self
     }
 
     /// Lets an append arrive that a former process made, just before the first append of this one to the same run.

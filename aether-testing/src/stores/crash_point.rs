@@ -6,7 +6,7 @@ use std::fmt;
 use std::str::FromStr;
 
 /// Where a process dies. Writes are creations of runs and appends, counted from 1 in each process; writes to the effect
-/// store, reservations, calls of bodies and suspensions are counted from 1 on their own.
+/// store, reservations, writes to streams, calls of bodies and suspensions are counted from 1 on their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum CrashPoint {
@@ -25,6 +25,10 @@ pub enum CrashPoint {
     BeforeReserve(u64),
     /// The reservation of a store-wide key of this number is durable, and its acknowledgement is lost.
     AfterReserve(u64),
+    /// The write of this number to streams does not happen.
+    BeforeStream(u64),
+    /// The write of this number to streams is durable, and its acknowledgement is lost.
+    AfterStream(u64),
     /// The body call of this number has begun and did nothing yet.
     InBody(u64),
     /// The body call of this number came back, and its outcome is lost.
@@ -50,6 +54,8 @@ impl CrashPoint {
             Self::AfterEffect(number) => ("after-effect", number),
             Self::BeforeReserve(number) => ("before-reserve", number),
             Self::AfterReserve(number) => ("after-reserve", number),
+            Self::BeforeStream(number) => ("before-stream", number),
+            Self::AfterStream(number) => ("after-stream", number),
             Self::InBody(number) => ("in-body", number),
             Self::AfterBody(number) => ("after-body", number),
             Self::Waiting(number) => ("waiting", number),
@@ -75,6 +81,8 @@ impl fmt::Display for CrashPoint {
             Self::AfterEffect(write) => write!(f, "after write {write} to the effect store"),
             Self::BeforeReserve(number) => write!(f, "before reservation {number} of a store-wide key"),
             Self::AfterReserve(number) => write!(f, "after reservation {number} of a store-wide key"),
+            Self::BeforeStream(number) => write!(f, "before write {number} to streams"),
+            Self::AfterStream(number) => write!(f, "after write {number} to streams"),
             Self::InBody(call) => write!(f, "in body call {call}, which did nothing yet"),
             Self::AfterBody(call) => write!(f, "after body call {call} came back"),
             Self::Waiting(wait) => write!(f, "half-way through suspension {wait}"),
@@ -85,7 +93,7 @@ impl fmt::Display for CrashPoint {
 /// A text that names no crash point.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{found}` names no crash point: write one of before-write-N, after-write-N, stalled-write-N, before-effect-N, after-effect-N, before-reserve-N, after-reserve-N, in-body-N, after-body-N and waiting-N, with N from 1"
+    "`{found}` names no crash point: write one of before-write-N, after-write-N, stalled-write-N, before-effect-N, after-effect-N, before-reserve-N, after-reserve-N, before-stream-N, after-stream-N, in-body-N, after-body-N and waiting-N, with N from 1"
 )]
 pub struct UnknownCrashPoint {
     /// The text that was to be parsed.
@@ -105,6 +113,8 @@ impl FromStr for CrashPoint {
             Some(("after-effect", number)) if number > 0 => Ok(Self::AfterEffect(number)),
             Some(("before-reserve", number)) if number > 0 => Ok(Self::BeforeReserve(number)),
             Some(("after-reserve", number)) if number > 0 => Ok(Self::AfterReserve(number)),
+            Some(("before-stream", number)) if number > 0 => Ok(Self::BeforeStream(number)),
+            Some(("after-stream", number)) if number > 0 => Ok(Self::AfterStream(number)),
             Some(("in-body", number)) if number > 0 => Ok(Self::InBody(number)),
             Some(("after-body", number)) if number > 0 => Ok(Self::AfterBody(number)),
             Some(("waiting", number)) if number > 0 => Ok(Self::Waiting(number)),

@@ -6,13 +6,16 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use aether_core::store::{Append, AppendError, NewRun, Store, StoreError};
+use aether_core::store::{Append, AppendError, NewRun, Store, StoreError, StreamWrite};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
 use super::gated::{Gate, GateDecision, Gated, StoreCall};
 
 /// How long a slow append takes.
 const SLOW: Duration = Duration::from_secs(20);
+
+/// How late a late write to streams is: an engine gives it up before.
+const LATE: Duration = Duration::from_secs(40);
 
 /// What goes wrong, once. Calls of each sort are counted from 1 in each process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -30,6 +33,12 @@ pub enum StoreFault {
     ReadFails(u64),
     /// The write of this number to the effect store is not done, and fails.
     EffectFails(u64),
+    /// The write of this number to streams is not done, and fails.
+    StreamFails(u64),
+    /// The write of this number to streams is done, and its answer is an error.
+    StreamAnswerLost(u64),
+    /// The write of this number to streams takes 40 s, which is more than an engine waits for it, and is done then.
+    StreamLate(u64),
     /// The large value that is asked for under this number is not found.
     ValueLost(u64),
 }
@@ -45,6 +54,11 @@ impl fmt::Display for StoreFault {
             Self::Slow(number) => write!(f, "append {number} takes {SLOW:?}"),
             Self::ReadFails(number) => write!(f, "read {number} fails"),
             Self::EffectFails(number) => write!(f, "write {number} to the effect store fails"),
+            Self::StreamFails(number) => write!(f, "write {number} to streams fails"),
+            Self::StreamAnswerLost(number) => {
+                write!(f, "write {number} to streams is done, and answered with an error")
+            }
+            Self::StreamLate(number) => write!(f, "write {number} to streams is done {LATE:?} later"),
             Self::ValueLost(number) => write!(f, "large value {number} is not found"),
         }
     }
@@ -78,6 +92,7 @@ struct CallCounts {
     reads: u64,
     effects: u64,
     values: u64,
+    streams: u64,
     /// How long the append that is let through now takes.
     takes: Duration,
     struck: bool,
@@ -158,6 +173,23 @@ impl Gate for FaultGate {
         self.write(false)
     }
 
+    fn decide_streams(&self, _: &[StreamWrite]) -> GateDecision {
+        let number = {
+            let mut counts = self.counts();
+            counts.streams += 1;
+            counts.streams
+        };
+        let broken = || AppendError::Store(self.error.clone());
+        match self.fault {
+            Some(StoreFault::StreamFails(at)) => self.strike(at == number, GateDecision::Fail(broken())),
+            Some(StoreFault::StreamAnswerLost(at)) => {
+                self.strike(at == number, GateDecision::Misreport(broken()))
+            }
+            Some(StoreFault::StreamLate(at)) => self.strike(at == number, GateDecision::Late(LATE)),
+            _ => GateDecision::Pass,
+        }
+    }
+
     fn deliver(&self, inner: &Arc<dyn Store>, append: Append) {
         if !matches!(self.fault, Some(StoreFault::Slow(_))) {
             return inner.append(append);
@@ -206,7 +238,7 @@ impl FaultyStore {
 
     /// Every fault that the calls so far could have had.
     pub fn possible(&self) -> Vec<StoreFault> {
-        let CallCounts { writes, reads, effects, values, .. } = *self.gate.counts();
+        let CallCounts { writes, reads, effects, values, streams, .. } = *self.gate.counts();
         let of_writes = (1..=writes).flat_map(|write| {
             [
                 StoreFault::WriteFails(write),
@@ -217,7 +249,14 @@ impl FaultyStore {
         });
         let of_reads = (1..=reads).map(StoreFault::ReadFails);
         let of_effects = (1..=effects).map(StoreFault::EffectFails);
+        let of_streams = (1..=streams).flat_map(|write| {
+            [
+                StoreFault::StreamFails(write),
+                StoreFault::StreamAnswerLost(write),
+                StoreFault::StreamLate(write),
+            ]
+        });
         let of_values = (1..=values).map(StoreFault::ValueLost);
-        of_writes.chain(of_reads).chain(of_effects).chain(of_values).collect()
+        of_writes.chain(of_reads).chain(of_effects).chain(of_streams).chain(of_values).collect()
     }
 }

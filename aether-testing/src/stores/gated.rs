@@ -66,6 +66,8 @@ pub enum GateDecision {
     Stall,
     /// A large value is not found.
     Lose,
+    /// A write to streams is done so much later, whether its caller still waits or not.
+    Late(Duration),
 }
 
 /// Decides what happens with each call of a store.
@@ -81,6 +83,20 @@ pub trait Gate: Send + Sync + Debug + 'static {
     /// What is to happen with this creation of a run.
     fn decide_create(&self, _new: &NewRun) -> GateDecision {
         self.decide(StoreCall::Create)
+    }
+
+    /// What is to happen with this write to streams.
+    fn decide_streams(&self, _writes: &[StreamWrite]) -> GateDecision {
+        self.decide(StoreCall::Write)
+    }
+
+    /// These streams, by run and name, were written to in the store behind the gate.
+    fn wrote_streams<'a>(
+        &'a self,
+        _inner: &'a Arc<dyn Store>,
+        _streams: Vec<(RunId, String)>,
+    ) -> BoxFuture<'a, ()> {
+        Box::pin(ready(()))
     }
 
     /// A call that was to go unacknowledged is done, or was given up by its caller.
@@ -154,7 +170,7 @@ impl<G: Gate> Gated<G> {
         answer: impl FnOnce() -> BoxFuture<'a, Result<T, E>>,
     ) -> BoxFuture<'a, Result<T, E>> {
         match decision {
-            GateDecision::Pass | GateDecision::Lose => answer(),
+            GateDecision::Pass | GateDecision::Lose | GateDecision::Late(_) => answer(),
             GateDecision::Fail(error) => Box::pin(ready(Err(self.store_error(error).into()))),
             GateDecision::Freeze | GateDecision::Stall => Box::pin(pending()),
             GateDecision::Misreport(error) => {
@@ -278,7 +294,9 @@ impl<G: Gate> Store for Gated<G> {
 
     fn append(&self, append: Append) {
         match self.gate.decide_append(&append) {
-            GateDecision::Pass | GateDecision::Lose => self.gate.deliver(&self.inner, append),
+            GateDecision::Pass | GateDecision::Lose | GateDecision::Late(_) => {
+                self.gate.deliver(&self.inner, append)
+            }
             GateDecision::Fail(error) => append.ack.failed(error),
             GateDecision::Freeze => self.withhold(append.ack),
             GateDecision::Unacknowledged => self.append_unacknowledged(append, None),
@@ -443,7 +461,31 @@ impl<G: Gate> Store for Gated<G> {
         &self,
         writes: Vec<StreamWrite>,
     ) -> BoxFuture<'_, Result<Vec<Option<Vec<StreamItem>>>, StoreError>> {
-        self.call(StoreCall::Write, || self.inner.write_streams(writes))
+        let decision = self.gate.decide_streams(&writes);
+        if let GateDecision::Late(wait) = decision {
+            let inner = Arc::clone(&self.inner);
+            // A task of its own: its caller gives it up.
+            let late = tokio::spawn(async move {
+                tokio::time::sleep(wait).await;
+                inner.write_streams(writes).await
+            });
+            // Where the runtime ends before, no answer comes.
+            return Box::pin(async move {
+                match late.await {
+                    Ok(written) => written,
+                    Err(_) => pending().await,
+                }
+            });
+        }
+        let streams = writes.iter().map(|write| (write.run.clone(), write.stream.clone())).collect();
+        self.decided(decision, || {
+            let written = self.inner.write_streams(writes);
+            Box::pin(async move {
+                let written = written.await?;
+                self.gate.wrote_streams(&self.inner, streams).await;
+                Ok(written)
+            })
+        })
     }
 
     fn open_streams(&self, run: &RunId) -> BoxFuture<'_, Result<Vec<CommandId>, StoreError>> {

@@ -9,3 +9,4 @@ pub mod failing;
 pub mod faulty;
 mod gated;
 pub mod mutants;
+pub(crate) mod stream_watch;

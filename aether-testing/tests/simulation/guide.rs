@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use aether::llm::ChatMessage;
+use aether::llm::{ChatMessage, ModelError};
 use aether::people::Approvals;
 use aether::prelude::*;
-use aether_testing::{Sim, call_tool, delayed, say};
+use aether::stream::StreamEvent;
+use aether_testing::{Sim, call_tool, delayed, say, say_in_pieces};
 use serde_json::json;
 
 /// Search the archive.
@@ -169,6 +170,27 @@ async fn models_answer_by_call_by_prompt_and_in_conversation(sim: Sim<helped>) {
 
     assert_eq!(report.assert_completed(), "Under the mat.");
     assert_eq!(report.model_requests("helper")[0].messages[0], ChatMessage::system("calm them"));
+}
+
+/// Answer a question while somebody watches.
+#[workflow]
+async fn tell(cx: &mut Cx, question: String) -> Result<String> {
+    Ok(cx.llm("answer").user(question).stream("reply").text().await?)
+}
+
+#[aether::test]
+async fn an_answer_that_breaks_off_is_taken_back(sim: Sim<tell>) {
+    let broken = ModelError::Network { message: "connection reset".into() };
+    let sim = sim
+        .model_seq("answer", [say("Under the").breaks_off(broken)])
+        .model(|_| say_in_pieces(["Under ", "the ", "mat."]).every(Duration::from_secs(1)));
+
+    let report = sim.run("Where are the keys?".into()).await;
+
+    let reply = report.stream::<String>("reply");
+    assert_eq!(reply.text(), "Under the mat.");
+    assert!(reply.events().iter().any(|event| matches!(event, StreamEvent::Restarted { .. })));
+    sim.crash_at_every_boundary("Where are the keys?".into()).await;
 }
 
 #[workflow]

@@ -8,6 +8,7 @@ mod attribute;
 mod guide;
 mod people;
 mod queues;
+mod streams;
 mod stubs;
 
 use aether::prelude::*;

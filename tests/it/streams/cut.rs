@@ -1,33 +1,61 @@
-//! Processes are killed at each of 200 chunks, and readers cut at each event: the text is the outcome, and nobody has to do
-//! anything for it.
+//! A model answers in 200 chunks. Processes are killed at each of them, and readers cut at each event: the text is the recorded
+//! answer, no character comes twice, and nobody has to do anything for it.
 
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use aether::llm::{ChatRequest, ChatResponse, ModelClient, ModelError, Models, OnText};
 use aether::stream::StreamReader;
+use futures::future::BoxFuture;
 
 use super::*;
 
-/// Say so many words, each a chunk of its own.
-#[step(effect = "read")]
-async fn say_slowly(cx: &mut StepCx, count: usize, pause_ms: u64) -> Result<String> {
-    let cut = cx.dep::<Cut>()?;
-    let reply = cx.stream("reply");
-    for (n, word) in words(count).iter().enumerate() {
-        if n == cut.at.load(Ordering::SeqCst) {
-            cut.reached.notify_one();
-            cut.goes_on.notified().await;
-        }
-        reply.send(word);
-        tokio::time::sleep(Duration::from_millis(pause_ms)).await;
+/// A model that says a word at a time.
+#[derive(Clone)]
+struct Speaker {
+    cut: Cut,
+    pause_ms: u64,
+}
+
+impl std::fmt::Debug for Speaker {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Speaker")
     }
-    Ok(words(count).concat())
+}
+
+impl ModelClient for Speaker {
+    fn chat(&self, request: ChatRequest) -> BoxFuture<'_, std::result::Result<ChatResponse, ModelError>> {
+        self.chat_streamed(request, &|_| {})
+    }
+
+    fn chat_streamed<'a>(
+        &'a self,
+        _: ChatRequest,
+        on_text: OnText<'a>,
+    ) -> BoxFuture<'a, std::result::Result<ChatResponse, ModelError>> {
+        Box::pin(async move {
+            let Self { cut, pause_ms } = self;
+            for (n, word) in words(CHUNKS).iter().enumerate() {
+                if n == cut.at.load(Ordering::SeqCst) {
+                    cut.reached.notify_one();
+                    cut.goes_on.notified().await;
+                }
+                on_text(word);
+                tokio::time::sleep(Duration::from_millis(*pause_ms)).await;
+            }
+            let content = Some(words(CHUNKS).concat());
+            Ok(ChatResponse { model: "speaker".into(), content, ..ChatResponse::default() })
+        })
+    }
+}
+
+fn speaker(cut: &Cut, pause_ms: u64) -> Models {
+    Models::new(Speaker { cut: cut.clone(), pause_ms })
 }
 
 #[workflow]
-async fn answer_slowly(cx: &mut Cx, input: (usize, u64)) -> Result<String> {
-    let (count, pause_ms) = input;
-    Ok(say_slowly(cx, count, pause_ms).await?)
+async fn answer_slowly(cx: &mut Cx, question: String) -> Result<String> {
+    Ok(cx.llm("answer").user(question).stream("reply").text().await?)
 }
 
 const CHUNKS: usize = 200;
@@ -77,8 +105,8 @@ async fn kill_at(killed_at: usize, outcome: &str) -> usize {
     cut.at.store(killed_at, Ordering::SeqCst);
     let dying = Arc::new(CrashStore::new(store.clone(), None));
     let first = builder(&(dying.clone() as Arc<dyn Store>), &Calls::default()).poll_interval(poll);
-    let first = first.provide(cut.clone()).start().await.unwrap();
-    let run = first.start::<answer_slowly>((CHUNKS, PAUSE_MS)).id("a").await.unwrap();
+    let first = first.provide(speaker(&cut, PAUSE_MS)).start().await.unwrap();
+    let run = first.start::<answer_slowly>("Who?".into()).id("a").await.unwrap();
     let mut reader = Reader { text: StreamText::default(), seq: 0 };
     let mut readers = vec![reader.again()];
     let mut events = run.stream::<String>("reply");
@@ -93,7 +121,8 @@ async fn kill_at(killed_at: usize, outcome: &str) -> usize {
     store.release(&held.id, held.epoch, aether::jiff::Timestamp::UNIX_EPOCH).await.unwrap();
 
     cut.at.store(usize::MAX, Ordering::SeqCst);
-    let second = builder(&store, &Calls::default()).poll_interval(poll).provide(cut).start().await.unwrap();
+    let second = builder(&store, &Calls::default()).poll_interval(poll).provide(speaker(&cut, PAUSE_MS));
+    let second = second.start().await.unwrap();
     let run = second.handle::<answer_slowly>("a").await.unwrap();
     let mut events = reader.of(&run);
     let mut live = Vec::new();
@@ -126,7 +155,7 @@ async fn kill_at(killed_at: usize, outcome: &str) -> usize {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_text_is_the_outcome_for_a_kill_at_each_of_200_chunks_and_a_cut_at_each() {
+async fn the_text_is_the_recorded_answer_for_a_kill_at_each_of_200_chunks_and_a_cut_at_each() {
     let outcome = words(CHUNKS).concat();
     let mut cuts = 0;
     for killed_at in 0..CHUNKS {
@@ -136,16 +165,16 @@ async fn the_text_is_the_outcome_for_a_kill_at_each_of_200_chunks_and_a_cut_at_e
 }
 
 const FOLDER: &str = "AETHER_STREAMS_FOLDER";
-/// Of the process that is killed.
-const WORDS: usize = 60;
+/// Of the process that is killed: it writes about ten words at a time.
+const FAST_MS: u64 = 5;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_process_started_by_the_test_answers() {
     let Ok(folder) = std::env::var(FOLDER) else { return };
     let path = std::path::Path::new(&folder).join("agent.db");
-    let engine = Engine::builder().sqlite(path).provide(Cut::never());
+    let engine = Engine::builder().sqlite(path).provide(speaker(&Cut::never(), FAST_MS));
     let engine = engine.poll_interval(Duration::from_millis(10)).start().await.unwrap();
-    let run = engine.start::<answer_slowly>((WORDS, 10)).id("a").await.unwrap();
+    let run = engine.start::<answer_slowly>("Who?".into()).id("a").await.unwrap();
     run.result().await.unwrap();
     engine.shutdown().await.unwrap();
 }
@@ -159,10 +188,10 @@ fn process(folder: &std::path::Path) -> Child {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_text_is_the_outcome_where_a_real_process_is_killed_again_and_again() {
     let folder = tempfile::tempdir().unwrap();
-    let outcome = words(WORDS).concat();
+    let outcome = words(CHUNKS).concat();
     let engine = Engine::builder().sqlite(folder.path().join("agent.db")).client().start().await.unwrap();
     let mut reader = Reader { text: StreamText::default(), seq: 0 };
-    for kill_after in [0, 1, 5, 3, 8] {
+    for kill_after in [0, 1, 5, 3, 8, 13] {
         let mut child = process(folder.path());
         let run = loop {
             if let Ok(run) = engine.handle::<answer_slowly>("a").await {

@@ -364,7 +364,12 @@ impl Stage {
         let environment = Arc::clone(&self.clock) as Arc<dyn Environment>;
         EngineShared {
             booking: crate::sched::SharedLock::default(),
-            streams: crate::stream::hub::StreamHub::new(store, environment, Default::default()),
+            streams: crate::stream::hub::StreamHub::new(
+                store,
+                environment,
+                Default::default(),
+                Duration::from_millis(100),
+            ),
             store: Arc::clone(&self.store) as Arc<dyn Store>,
             environment: Arc::clone(&self.clock) as Arc<dyn Environment>,
             worker: "worker".to_owned().into(),

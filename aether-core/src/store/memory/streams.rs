@@ -18,7 +18,8 @@ pub(super) struct Streams {
 
 #[derive(Debug)]
 struct Row {
-    part: u32,
+    /// See [`StreamWrite::place`].
+    place: u64,
     item: StreamItem,
 }
 
@@ -38,14 +39,17 @@ impl Streams {
         let rows = self.streams.entry(write.stream.clone()).or_default();
         let mut written = Vec::new();
         if write.part == 0 {
+            if last_place(rows, &author).is_some_and(|last| last >= write.place()) {
+                return written;
+            }
             let open =
                 rows.iter().filter(|row| is_open(row, author.command)).map(|row| row.item.seq).collect();
             written.extend(restart(rows, &write.stream, &author, &open));
-        } else if newest_part(rows, author.command).is_none_or(|newest| newest + 1 != write.part) {
+        } else if newest_place(rows, author.command).is_none_or(|newest| newest + 1 != write.place()) {
             return written;
         }
         let (kind, items) = (StreamKind::Chunk, write.items.clone());
-        written.push(push(rows, &write.stream, &author, kind, None, write.part, items));
+        written.push(push(rows, &write.stream, &author, kind, None, write.place(), items));
         written
     }
 
@@ -83,9 +87,16 @@ fn is_open(row: &Row, command: &CommandId) -> bool {
     matches!(row.item.kind, StreamKind::Chunk | StreamKind::Restarted) && row.item.command == *command
 }
 
-fn newest_part(rows: &[Row], command: &CommandId) -> Option<u32> {
+/// The place of the command's newest open chunk.
+fn newest_place(rows: &[Row], command: &CommandId) -> Option<u64> {
     let mut chunks = rows.iter().rev().filter(|row| row.item.kind == StreamKind::Chunk);
-    chunks.find(|row| row.item.command == *command).map(|row| row.part)
+    chunks.find(|row| row.item.command == *command).map(|row| row.place)
+}
+
+/// The greatest place of what the command has written in this epoch, open or not.
+fn last_place(rows: &[Row], author: &Author<'_>) -> Option<u64> {
+    let own = rows.iter().filter(|row| row.item.command == *author.command && row.item.epoch == author.epoch);
+    own.map(|row| row.place).max()
 }
 
 /// Puts an item of kind `Restarted` in the place of those with the numbers `open`, if there are any.
@@ -95,9 +106,12 @@ fn restart(
     author: &Author<'_>,
     open: &BTreeSet<u64>,
 ) -> Option<StreamItem> {
-    let since = rows.iter().filter(|row| open.contains(&row.item.seq)).map(|row| row.item.since).min()?;
+    let given_up = || rows.iter().filter(|row| open.contains(&row.item.seq));
+    let since = given_up().map(|row| row.item.since).min()?;
+    let own = given_up().filter(|row| row.item.epoch == author.epoch).map(|row| row.place);
+    let place = own.max().unwrap_or_default();
     // Numbered before the others go: one of them may have the highest number.
-    let restarted = push(rows, stream, author, StreamKind::Restarted, Some(since), 0, Payload::null());
+    let restarted = push(rows, stream, author, StreamKind::Restarted, Some(since), place, Payload::null());
     rows.retain(|row| !open.contains(&row.item.seq));
     Some(restarted)
 }
@@ -112,9 +126,10 @@ fn fold(rows: &mut Vec<Row>, open: &BTreeSet<u64>) -> bool {
     let Ok(data) = Payload::from_text(joined(chunks.iter().map(|row| row.item.data.as_str()))) else {
         return false;
     };
-    let item = StreamItem { kind: StreamKind::Folded, since, data, ..last.item.clone() };
+    let (item, place) =
+        (StreamItem { kind: StreamKind::Folded, since, data, ..last.item.clone() }, last.place);
     rows.retain(|row| !open.contains(&row.item.seq));
-    rows.push(Row { part: 0, item });
+    rows.push(Row { place, item });
     rows.sort_by_key(|row| row.item.seq);
     true
 }
@@ -129,7 +144,7 @@ fn push(
     author: &Author<'_>,
     kind: StreamKind,
     since: Option<u64>,
-    part: u32,
+    place: u64,
     data: Payload,
 ) -> StreamItem {
     let seq = next_of(rows);
@@ -144,6 +159,6 @@ fn push(
         at: author.at,
         data,
     };
-    rows.push(Row { part, item: item.clone() });
+    rows.push(Row { place, item: item.clone() });
     item
 }

@@ -29,7 +29,7 @@ impl Environment for Still {
 }
 
 fn hub() -> Arc<StreamHub> {
-    StreamHub::new(Arc::new(MemoryStore::new()), Arc::new(Still), Redaction::default())
+    StreamHub::new(Arc::new(MemoryStore::new()), Arc::new(Still), Redaction::default(), PAUSE)
 }
 
 fn run() -> RunId {
@@ -61,7 +61,7 @@ fn what_is_sent_behind_the_end_of_an_execution_is_dropped() {
 #[test]
 fn an_execution_of_which_a_chunk_is_refused_keeps_nothing() {
     let (hub, execution) = (hub(), execution());
-    let part = execution.next_part(&Arc::from("reply"));
+    let part = execution.next_part(&Arc::from("reply"), &mut 0);
     let written = written(pending(&execution, "1,2"), part, Timestamp::UNIX_EPOCH).unwrap();
     assert_eq!((written.0.items.as_str(), execution.streams()), ("[1,2]", vec!["reply".to_owned()]));
     hub.publish(&[written], vec![None]);
@@ -73,7 +73,7 @@ fn an_execution_of_which_an_item_is_nested_too_deep_keeps_nothing() {
     let nested = |depth: usize| "[".repeat(depth) + &"]".repeat(depth);
     let deepest = (1..).take_while(|depth| Payload::from_text(nested(*depth)).is_ok()).last().unwrap();
     let execution = execution();
-    let of = |depth| written(pending(&execution, &nested(depth)), 0, Timestamp::UNIX_EPOCH);
+    let of = |depth| written(pending(&execution, &nested(depth)), (1, 0), Timestamp::UNIX_EPOCH);
     assert_eq!((of(deepest - 1).is_some(), is_lost(&execution)), (true, false));
     assert_eq!((of(deepest).is_some(), is_lost(&execution)), (false, true));
 }

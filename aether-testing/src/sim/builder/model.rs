@@ -11,7 +11,8 @@ use super::sim::Sim;
 use crate::sim::script::conversation::Reply;
 use crate::sim::script::model::{ModelAnswer, erased};
 
-/// Scripted models. A question goes to the first of these that has an answer: [`Sim::model_seq`], [`Sim::conversation`],
+/// Scripted models. Where the call names a stream, the text of an answer goes there word by word, or in the pieces of
+/// [`say_in_pieces`](crate::say_in_pieces). A question goes to the first of these that has an answer: [`Sim::model_seq`], [`Sim::conversation`],
 /// [`Sim::model_when`], [`Sim::model_for`], [`Sim::model`].
 impl<W: Workflow> Sim<W> {
     /// Answers every question to a model that has no answer of its own.
@@ -86,7 +87,7 @@ impl<W: Workflow> Sim<W> {
     /// # }
     /// ```
     pub fn model_seq<A: ModelAnswer>(self, call: &str, answers: impl IntoIterator<Item = A>) -> Self {
-        let answers = answers.into_iter().map(ModelAnswer::into_answer);
+        let answers = answers.into_iter().map(ModelAnswer::into_reply);
         self.script(|scripts| scripts.models.first.entry(call.into()).or_default().extend(answers))
     }
 

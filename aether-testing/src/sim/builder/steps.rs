@@ -12,7 +12,7 @@ use aether_core::workflow::Workflow;
 use futures_util::future::BoxFuture;
 
 use super::sim::Sim;
-use crate::sim::script::answers::ProbeStub;
+use crate::sim::script::answers::{ProbeStub, Sends};
 use crate::sim::script::behaviour::Behaviour;
 use aether_core::step::encode_result;
 
@@ -164,6 +164,32 @@ impl<W: Workflow> Sim<W> {
     #[track_caller]
     pub fn times_out<S: Step>(self) -> Self {
         self.then::<S>(Behaviour::times_out::<S>())
+    }
+
+    /// Lets the stubs of `S` send items to the stream `name` of the run before they answer, however they answer then. May be
+    /// called for several streams. The closure gets the arguments. A stub that sends while it waits is one of
+    /// [`Sim::stub_async`], whose context has a `stream(name)`; and real bodies send what they send.
+    ///
+    /// ```
+    /// # use aether::prelude::*;
+    /// # use aether_testing::Sim;
+    /// # #[step(effect = "read")] async fn copy(cx: &mut StepCx, rows: u32) -> Result<u32> { unreachable!() }
+    /// # #[workflow] async fn move_out(cx: &mut Cx) -> Result<u32> { Ok(copy(cx, 300).await?) }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() {
+    /// let sim = Sim::new::<move_out>().streams::<copy, _>("copied", |rows| [100, 200, rows]).stub::<copy>(Ok);
+    /// assert_eq!(sim.run(()).await.stream::<u32>("copied").items(), [&100, &200, &300]);
+    /// # }
+    /// ```
+    pub fn streams<S: Step, I>(self, name: &str, items: impl Fn(S::Args) -> I + Send + Sync + 'static) -> Self
+    where
+        I: IntoIterator<Item: serde::Serialize>,
+    {
+        let items = move |args: &Payload| {
+            let items = items(S::decode(args)?).into_iter();
+            items.map(|item| Payload::encode(&item)).collect::<Result<Vec<_>, _>>()
+        };
+        let sends = Sends { stream: name.to_owned(), items: Arc::new(items) };
+        self.script(|scripts| scripts.script(S::DEF.path).sends.push(sends))
     }
 
     /// Answers the probe of `S`. Without it, the probe of a stubbed step finds what the stub did: that the call happened

@@ -20,15 +20,15 @@ impl<W: Workflow> Sim<W> {
     ///
     /// - before each write, and between each write and its acknowledgement;
     /// - with each append on its way, which arrives when another process owns the run, and must be refused;
-    /// - before and after each write to the effect store;
+    /// - before and after each write to the effect store, and each write to streams;
     /// - in each body before it does anything, and after it came back;
     /// - half-way through each suspension;
     /// - at all of these while steps are being undone.
     ///
     /// Each time the documented guarantees must hold: same result, same status, and the same input, status and value
     /// of every command; no world-changing body called twice under one key unless its policy is `retry`; in doubt
-    /// exactly what the crash cut off and the policy leaves so; whatever the dead process left is whole; and the journal
-    /// replays. Values of `cx.now()`, `cx.uuid()` and `cx.random()` that a crash took along are drawn again, here with
+    /// exactly what the crash cut off and the policy leaves so; whatever the dead process left is whole; what a model's
+    /// stream has committed is the recorded answer; and the journal replays. Values of `cx.now()`, `cx.uuid()` and `cx.random()` that a crash took along are drawn again, here with
     /// the same values. Arguments that are altered in a copy of the journal must be refused by a replay.
     ///
     /// With the environment variable `AETHER_CRASH_AT=<id>`, only the boundary of this id is tried, and the journal is

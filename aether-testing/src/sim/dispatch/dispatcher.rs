@@ -19,6 +19,7 @@ use aether_core::step::{BodyError, BodyResult, ProbeResult};
 use futures_util::future::{BoxFuture, pending, ready};
 
 use super::latch::Latch;
+use super::pieces::sending;
 use super::reports::ReportQueue;
 use super::turns::{Given, HTTP, Turns};
 use crate::sim::report::call::CallRecord;
@@ -136,7 +137,7 @@ impl StubDispatcher {
     /// configuration that the test provides.
     fn behaviour(&self, call: &BodyCall<'_>, cx: &StepCx) -> Result<Behaviour, SimError> {
         let key = cx.idempotency_key().to_string();
-        if let Some(script) = self.scripts.get(call.path) {
+        if let Some(script) = self.scripts.get(call.path).filter(|script| !script.is_empty()) {
             return self.scripted(script, call, &key);
         }
         if call.options.class == EffectClass::Pure {
@@ -254,6 +255,21 @@ impl StubDispatcher {
         })
     }
 
+    /// A stub with what it sends to streams first.
+    fn sending(
+        &self,
+        call: &BodyCall<'_>,
+        cx: &StepCx,
+        answer: BoxFuture<'static, BodyResult>,
+    ) -> BoxFuture<'static, BodyResult> {
+        match self.scripts.get(call.path) {
+            Some(script) if !script.sends.is_empty() => {
+                sending(script.sends.clone(), cx.clone(), call.args.clone(), answer)
+            }
+            _ => answer,
+        }
+    }
+
     /// A call that died before it did anything: its answer is still to be given, and the world is as it was.
     fn take_back(&self, call: &BodyCall<'_>) {
         let key = IdempotencyKey::new(call.run, call.command, call.attempt);
@@ -338,13 +354,17 @@ impl Interceptor for StubDispatcher {
             self.state().world.insert(cx.idempotency_key(), Probe::Unknown);
         }
         match self.behaviour(call, cx) {
-            Ok(Behaviour::Stub(answer)) => Some(self.play(call, cx, answer(cx.clone(), call.args.clone()))),
+            Ok(Behaviour::Stub(answer)) => {
+                let answer = answer(cx.clone(), call.args.clone());
+                Some(self.play(call, cx, self.sending(call, cx, answer)))
+            }
             Ok(Behaviour::HandOver(after, report)) => {
-                let (reports, cx, args) = (Arc::clone(&self.reports), cx.clone(), call.args.clone());
-                Some(Box::pin(async move { reports.hand_over(&cx, after, report(&args)) }))
+                let (reports, own, args) = (Arc::clone(&self.reports), cx.clone(), call.args.clone());
+                let answer = Box::pin(async move { reports.hand_over(&own, after, report(&args)) });
+                Some(self.sending(call, cx, answer))
             }
             Ok(Behaviour::Real) => None,
-            Ok(Behaviour::Never) => Some(Box::pin(pending())),
+            Ok(Behaviour::Never) => Some(self.sending(call, cx, Box::pin(pending()))),
             Err(error) => {
                 self.give_up(error);
                 Some(Box::pin(pending()))

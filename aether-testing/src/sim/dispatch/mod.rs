@@ -5,5 +5,6 @@
 pub(crate) mod dispatcher;
 pub(crate) mod latch;
 pub(crate) mod model_client;
+mod pieces;
 pub(crate) mod reports;
 mod turns;

@@ -3,6 +3,7 @@
 //! Promise: engine, journal, ledger and replay are the real ones. It imports `people` and what stands below it.
 
 mod audit;
+pub(crate) mod audit_streams;
 pub(crate) mod doubts;
 pub(crate) mod engine;
 mod process;

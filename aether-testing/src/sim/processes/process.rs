@@ -34,13 +34,14 @@ use crate::sim::settings::Settings;
 use crate::sim::world::{Entropy, SimEnvironment};
 use crate::stores::crash::CrashStore;
 use crate::stores::crash_point::Boundary;
+use crate::stores::stream_watch::ReadStreams;
 use crate::trap::watch::LastCommands;
 
 /// How long a claim lasts; also how much virtual time a crash costs.
 pub(crate) const LEASE: Duration = Duration::from_secs(3600);
 /// Half of this is how long a run waits for something that has no time of its own before its process dies.
 const WAIT: Duration = Duration::from_secs(2);
-/// How often the engine looks for work that it was not notified of.
+/// How often the engine looks for work, and readers of streams for items, that they were not notified of.
 const POLL: Duration = Duration::from_secs(3600);
 
 /// How long a shutdown that a schedule asks for waits for bodies.
@@ -218,6 +219,7 @@ impl<W: Workflow> Process<'_, W> {
             .limits(settings.limits)
             .lease(LEASE)
             .poll_interval(POLL)
+            .stream_poll_interval(POLL)
             .register::<W>();
         Ok(engine.start().await?)
     }
@@ -271,6 +273,7 @@ impl<W: Workflow> Process<'_, W> {
             writes: 0,
             effects: 0,
             crashes: 0,
+            streams: ReadStreams::default(),
         })
     }
 }

@@ -15,6 +15,7 @@ use aether_core::workflow::Workflow;
 use jiff::Timestamp;
 
 use super::audit::audit;
+use super::audit_streams::{ModelTexts, audit_streams};
 use super::doubts::{Doubt, doubts, journal_of, left_open};
 use super::engine::runtime;
 use super::process::{LEASE, Passed, Process, ProcessEnd};
@@ -26,6 +27,7 @@ use crate::sim::settings::Settings;
 use crate::sim::world::Entropy;
 use crate::stores::crash::CrashStore;
 use crate::stores::crash_point::{Boundary, CrashPoint};
+use crate::stores::stream_watch::{ReadStreams, StreamWatch};
 use crate::trap::watch::Armed;
 
 /// What a simulation left.
@@ -43,6 +45,8 @@ pub(crate) struct Simulated<W: Workflow> {
     pub(crate) suspensions: Vec<Duration>,
     /// The run's journal as the first process left it, where it died.
     pub(crate) before: Option<Vec<Event>>,
+    /// What models told streams of answers that were recorded.
+    pub(crate) model_texts: ModelTexts,
     /// What was wrong with what a process left in the store.
     pub(crate) broken: Option<String>,
 }
@@ -115,6 +119,7 @@ struct Simulation<'a> {
     /// What the first process passed.
     passed: Option<Passed>,
     before: Option<Vec<Event>>,
+    watch: Arc<StreamWatch>,
     broken: Option<String>,
 }
 
@@ -132,13 +137,16 @@ impl<'a> Simulation<'a> {
             left: BTreeSet::new(),
             passed: None,
             before: None,
+            watch: Arc::default(),
             broken: None,
         }
     }
 
     /// The store that dies with the next process.
     fn crash_store(&mut self, point: Option<CrashPoint>) -> CrashStore {
-        CrashStore::new(Arc::clone(&self.store), point).with_late(self.late.take())
+        CrashStore::new(Arc::clone(&self.store), point)
+            .with_late(self.late.take())
+            .watched_by(Arc::clone(&self.watch))
     }
 
     /// Adds up what a process wrote, and takes what it kept back.
@@ -162,7 +170,7 @@ impl<'a> Simulation<'a> {
             self.entropy = Entropy::new(self.settings.seed);
         }
         self.before = Some(before);
-        self.note_broken(audit(&*self.store).await?);
+        self.audit().await?;
         self.passed.get_or_insert_with(|| Passed::by(store));
         self.at = when.saturating_add(LEASE + Duration::from_secs(1)).unwrap_or(Timestamp::MAX);
         Ok(())
@@ -170,7 +178,7 @@ impl<'a> Simulation<'a> {
 
     /// Looks at what a process left that was shut down: its lease is over already.
     async fn shut_down(&mut self, when: Timestamp) -> Result<(), SimError> {
-        self.note_broken(audit(&*self.store).await?);
+        self.audit().await?;
         self.at = when;
         Ok(())
     }
@@ -182,16 +190,21 @@ impl<'a> Simulation<'a> {
         last: Passed,
     ) -> Result<Simulated<W>, SimError> {
         let doubts = doubts(&*self.store).await?;
-        self.note_broken(audit(&*self.store).await?);
+        let (streams, model_texts) = self.audit().await?;
         refuse_unanswered(self.settings, &*self.store, &report.view.run, &report.events).await?;
         let Self { store, crashes, writes, effects, left, passed, before, broken, .. } = self;
-        let report = SimReport { writes, effects, crashes, ..report };
+        let report = SimReport { writes, effects, crashes, streams, ..report };
         let Passed { boundaries, suspensions } = passed.unwrap_or(last);
-        Ok(Simulated { report, left, doubts, store, boundaries, suspensions, before, broken })
+        Ok(Simulated { report, left, doubts, store, boundaries, suspensions, before, model_texts, broken })
     }
 
-    /// The first thing that is wrong counts.
-    fn note_broken(&mut self, found: Option<String>) {
-        self.broken = self.broken.take().or(found);
+    /// Looks at what is in the store; the first thing that is wrong counts. What was sent to streams so far, and what of it
+    /// is of models and was recorded.
+    async fn audit(&mut self) -> Result<(ReadStreams, ModelTexts), SimError> {
+        let runs = audit(&*self.store).await?;
+        let read = self.watch.look_at_all(&*self.store).await?;
+        let (texts, streams) = audit_streams(&*self.store, &read).await?;
+        self.broken = self.broken.take().or(runs).or(streams);
+        Ok((read, texts))
     }
 }

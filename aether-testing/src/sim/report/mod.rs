@@ -12,3 +12,4 @@ pub(crate) mod journal;
 pub(crate) mod reordered;
 pub(crate) mod running;
 pub(crate) mod sim_report;
+pub(crate) mod streams;

@@ -11,9 +11,12 @@ use aether_core::view::{EffectRecord, RunView};
 use aether_core::workflow::Workflow;
 use aether_effects::llm::ChatRequest;
 use jiff::Timestamp;
+use serde::de::DeserializeOwned;
 
 use super::call::CallRecord;
 use super::journal::journal_snapshot;
+use super::streams::SimStream;
+use crate::stores::stream_watch::ReadStreams;
 use crate::trap::hit::TrapHit;
 
 /// What a simulated run did: its result, its journal, the calls of bodies, and how much virtual time it took. Its
@@ -66,6 +69,8 @@ pub struct SimReport<W: Workflow> {
     pub effects: u64,
     /// Number of times the process died.
     pub crashes: usize,
+    /// What was sent to streams, of all runs.
+    pub(crate) streams: ReadStreams,
 }
 
 impl<W: Workflow> SimReport<W> {
@@ -105,6 +110,21 @@ impl<W: Workflow> SimReport<W> {
         let name = format!("llm.{call}");
         let asked = self.log.iter().filter(|call| call.path == name);
         asked.filter_map(|call| call.args.decode().ok()).collect()
+    }
+
+    /// The stream `name` of the run: what bodies, stubs and scripted models sent to it. One that nobody sent anything to is
+    /// empty. Example at [`SimStream`].
+    ///
+    /// # Panics
+    /// When what was sent is not of type `T`.
+    #[track_caller]
+    pub fn stream<T: DeserializeOwned>(&self, name: &str) -> SimStream<T> {
+        let (run, status) = (self.view.run.clone(), self.view.status);
+        let items = self.streams.get(&(run, name.to_owned())).map(Vec::as_slice).unwrap_or_default();
+        match SimStream::of(items, status.is_terminal().then_some(status)) {
+            Ok(stream) => stream,
+            Err(error) => panic!("an item of stream `{name}`: {error}"),
+        }
     }
 
     /// The journal as text for snapshots, one event a line: its kind, its command, its other fields. Times count

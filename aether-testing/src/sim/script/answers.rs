@@ -43,6 +43,25 @@ pub(crate) struct Script {
     pub(crate) matchers: Vec<Matcher>,
     /// What answers the calls that no matcher fits.
     pub(crate) rest: Answers,
+    /// What all of these send to streams first.
+    pub(crate) sends: Vec<Sends>,
+}
+
+impl Script {
+    /// Whether it answers nothing: it only says what is sent to streams.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.matchers.is_empty() && self.rest.first.is_empty() && self.rest.then.is_none()
+    }
+}
+
+/// The items that a call sends, by its arguments.
+pub(crate) type ItemsOf = Arc<dyn Fn(&Payload) -> Result<Vec<Payload>, PayloadError> + Send + Sync>;
+
+/// What a stub sends to a stream before it answers.
+#[derive(Clone)]
+pub(crate) struct Sends {
+    pub(crate) stream: String,
+    pub(crate) items: ItemsOf,
 }
 
 /// What a probe is replaced by.

@@ -1,15 +1,17 @@
-//! Scripted conversations: what a model says and which tools it calls, reply after reply.
+//! Scripted replies and conversations: what a model says, in which pieces it says it, and which tools it calls.
 //!
 //! Promise: a reply goes to the question that holds as many earlier replies, whatever else the model is asked meanwhile.
 
-use aether_core::payload::PayloadError;
+use std::time::Duration;
+
 use aether_core::step::Step;
 use aether_effects::llm::{ChatMessage, ChatRequest, ChatResponse, ModelError, ToolCall, Usage};
 
 use crate::sim::report::advice::last_message;
 use crate::sim::report::error::SimError;
 
-/// One reply of a scripted model, made by [`say`], [`call_tool`] or [`call_named`]: text, or calls of tools.
+/// One reply of a scripted model, made by [`say`], [`say_in_pieces`], [`call_tool`] or [`call_named`]: text, or calls of
+/// tools.
 ///
 /// ```
 /// # use aether::prelude::*;
@@ -32,15 +34,40 @@ use crate::sim::report::error::SimError;
 #[derive(Clone, Debug)]
 pub struct Reply {
     response: ChatResponse,
-    error: Option<PayloadError>,
+    /// What the client gives in place of the response.
+    error: Option<ModelError>,
+    /// How the text comes, where the test says so.
+    pieces: Option<Vec<String>>,
+    /// How much virtual time passes between two pieces.
+    every: Duration,
 }
 
 /// A reply of text: the model answers with this and calls no tool. Example at [`Sim::conversation`](crate::Sim::conversation).
 pub fn say(text: impl Into<String>) -> Reply {
     let finish_reason = Some("stop".to_owned());
     let (model, content) = ("scripted".into(), Some(text.into()));
-    let response = ChatResponse { model, content, finish_reason, ..ChatResponse::default() };
-    Reply { response, error: None }
+    Reply::of(Ok(ChatResponse { model, content, finish_reason, ..ChatResponse::default() }))
+}
+
+/// A reply of text that comes in these pieces where the call streams it. The text of [`say`] comes word by word.
+///
+/// ```
+/// # use aether::prelude::*;
+/// use aether::llm::ModelError;
+/// use aether_testing::{Sim, say_in_pieces};
+/// # use std::time::Duration;
+/// # #[workflow] async fn greet(cx: &mut Cx) -> Result<String> { Ok(cx.llm("greet").stream("reply").text().await?) }
+/// # #[tokio::main(flavor = "current_thread")] async fn main() {
+/// // A second lies between the pieces; and the connection breaks, so that the model is asked again.
+/// let broken = ModelError::Network { message: "connection reset".into() };
+/// let replies = [say_in_pieces(["Hel", "lo w"]).breaks_off(broken), say_in_pieces(["Hello ", "you"])];
+/// let sim = Sim::new::<greet>().model_seq("greet", replies.map(|reply| reply.every(Duration::from_secs(1))));
+/// assert_eq!(sim.run(()).await.stream::<String>("reply").text(), "Hello you");
+/// # }
+/// ```
+pub fn say_in_pieces<T: Into<String>>(pieces: impl IntoIterator<Item = T>) -> Reply {
+    let pieces: Vec<String> = pieces.into_iter().map(Into::into).collect();
+    Reply { pieces: Some(pieces.clone()), ..say(pieces.concat()) }
 }
 
 /// A reply that calls the tool `S` with these arguments; [`Reply::and`] adds more calls.
@@ -56,19 +83,55 @@ pub fn call_named(tool: &str, arguments: impl Into<String>) -> Reply {
 
 fn nothing() -> Reply {
     let finish_reason = Some("tool_calls".to_owned());
-    Reply {
-        response: ChatResponse { model: "scripted".into(), finish_reason, ..ChatResponse::default() },
-        error: None,
-    }
+    Reply::of(Ok(ChatResponse { model: "scripted".into(), finish_reason, ..ChatResponse::default() }))
 }
 
 impl Reply {
+    /// What a client gives, without pieces of its own.
+    pub(super) fn of(answer: Result<ChatResponse, ModelError>) -> Self {
+        let (response, error) = match answer {
+            Ok(response) => (response, None),
+            Err(error) => (ChatResponse::default(), Some(error)),
+        };
+        Self { response, error, pieces: None, every: Duration::ZERO }
+    }
+
+    /// Lets this much virtual time pass between two pieces of the text. Default none. Example at [`say_in_pieces`].
+    #[must_use]
+    pub fn every(mut self, pause: Duration) -> Self {
+        self.every = pause;
+        self
+    }
+
+    /// Fails with `error` when the text has come: what the model said is all that comes of its answer. Example at
+    /// [`say_in_pieces`].
+    #[must_use]
+    pub fn breaks_off(mut self, error: ModelError) -> Self {
+        self.error = Some(error);
+        self
+    }
+
+    /// The pieces of the text.
+    pub(crate) fn pieces(&self) -> Vec<&str> {
+        match (&self.pieces, &self.response.content) {
+            (Some(pieces), _) => pieces.iter().map(String::as_str).collect(),
+            (None, Some(text)) => text.split_inclusive(char::is_whitespace).collect(),
+            (None, None) => Vec::new(),
+        }
+    }
+
+    /// How much virtual time passes between two of them.
+    pub(crate) fn pause(&self) -> Duration {
+        self.every
+    }
+
     /// Calls the tool `S` in the same reply, too. Example at [`Reply`].
     pub fn and<S: Step>(mut self, args: S::Args) -> Self {
         match S::encode(&args) {
             Ok(args) => self.calling(S::DEF.name, args.as_str().to_owned()),
             Err(error) => {
-                self.error.get_or_insert(error);
+                let reason = format!("the arguments of a scripted call: {error}");
+                self.error.get_or_insert(ModelError::Setup(reason));
                 self
             }
         }
@@ -80,12 +143,9 @@ impl Reply {
         self
     }
 
-    /// The reply as a client gives it; the arguments of a call may be beyond encoding.
-    pub(super) fn into_response(self) -> Result<ChatResponse, ModelError> {
-        match self.error {
-            Some(error) => Err(ModelError::Setup(format!("the arguments of a scripted call: {error}"))),
-            None => Ok(self.response),
-        }
+    /// The reply as a client gives it.
+    pub(crate) fn into_response(self) -> Result<ChatResponse, ModelError> {
+        self.error.map_or(Ok(self.response), Err)
     }
 
     fn calling(mut self, tool: &str, arguments: String) -> Self {
@@ -96,14 +156,11 @@ impl Reply {
 }
 
 /// The reply that is due.
-pub(super) fn reply(
-    replies: &[Reply],
-    request: &ChatRequest,
-) -> Result<Result<ChatResponse, ModelError>, SimError> {
+pub(super) fn reply(replies: &[Reply], request: &ChatRequest) -> Result<Reply, SimError> {
     let replied =
         request.messages.iter().filter(|message| matches!(message, ChatMessage::Assistant { .. })).count();
     match replies.get(replied) {
-        Some(reply) => Ok(reply.clone().into_response()),
+        Some(reply) => Ok(reply.clone()),
         None => {
             let (call, asked) = (request.call.clone(), last_message(request));
             Err(SimError::ConversationOver { call, replies: replies.len(), asked })

@@ -22,6 +22,14 @@ pub trait ModelAnswer {
     /// # Errors
     /// The error that the client is to give.
     fn into_answer(self) -> Result<ChatResponse, ModelError>;
+
+    /// The same with the pieces in which it comes; by default word by word.
+    fn into_reply(self) -> Reply
+    where
+        Self: Sized,
+    {
+        Reply::of(self.into_answer())
+    }
 }
 
 impl ModelAnswer for ChatResponse {
@@ -33,6 +41,10 @@ impl ModelAnswer for ChatResponse {
 impl ModelAnswer for Reply {
     fn into_answer(self) -> Result<ChatResponse, ModelError> {
         self.into_response()
+    }
+
+    fn into_reply(self) -> Reply {
+        self
     }
 }
 
@@ -52,10 +64,14 @@ impl<A: ModelAnswer> ModelAnswer for Result<A, ModelError> {
     fn into_answer(self) -> Result<ChatResponse, ModelError> {
         self.and_then(ModelAnswer::into_answer)
     }
+
+    fn into_reply(self) -> Reply {
+        self.map_or_else(|error| Reply::of(Err(error)), ModelAnswer::into_reply)
+    }
 }
 
 /// Answers one question.
-pub(crate) type ModelFn = Arc<dyn Fn(&ChatRequest) -> Result<ChatResponse, ModelError> + Send + Sync>;
+pub(crate) type ModelFn = Arc<dyn Fn(&ChatRequest) -> Reply + Send + Sync>;
 
 /// Whether an answer is for this question.
 pub(crate) type Asked = Arc<dyn Fn(&ChatRequest) -> bool + Send + Sync>;
@@ -63,7 +79,7 @@ pub(crate) type Asked = Arc<dyn Fn(&ChatRequest) -> bool + Send + Sync>;
 /// What models answer.
 #[derive(Clone, Default)]
 pub(crate) struct ModelScripts {
-    pub(crate) first: BTreeMap<String, Vec<Result<ChatResponse, ModelError>>>,
+    pub(crate) first: BTreeMap<String, Vec<Reply>>,
     pub(crate) conversations: BTreeMap<String, Vec<Reply>>,
     pub(crate) when: Vec<(Asked, ModelFn)>,
     pub(crate) then: BTreeMap<String, ModelFn>,
@@ -92,11 +108,7 @@ impl ModelScripts {
     }
 
     /// The answer to a question, or why there is none. `turn` is the question's number among those of its call.
-    pub(crate) fn answer(
-        &self,
-        request: &ChatRequest,
-        turn: usize,
-    ) -> Result<Result<ChatResponse, ModelError>, SimError> {
+    pub(crate) fn answer(&self, request: &ChatRequest, turn: usize) -> Result<Reply, SimError> {
         let call = &request.call;
         let first = self.first.get(call).map_or(&[][..], Vec::as_slice);
         if let Some(answer) = first.get(turn) {
@@ -121,5 +133,5 @@ impl ModelScripts {
 
 /// An answer without its type.
 pub(crate) fn erased<A: ModelAnswer>(answer: impl Fn(&ChatRequest) -> A + Send + Sync + 'static) -> ModelFn {
-    Arc::new(move |request| answer(request).into_answer())
+    Arc::new(move |request| answer(request).into_reply())
 }

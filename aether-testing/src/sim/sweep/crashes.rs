@@ -10,7 +10,7 @@ use aether_core::workflow::Workflow;
 
 use super::digests::refuse_other_arguments;
 use super::environment::only_point;
-use super::guarantees::{check, undisturbed};
+use super::guarantees::{Disturbance, check, undisturbed};
 use crate::sim::processes::simulate::{Simulated, simulate};
 use crate::sim::report::error::SimError;
 use crate::sim::report::journal::journal_text;
@@ -19,6 +19,9 @@ use crate::stores::crash_point::{Boundary, CrashPoint};
 
 /// Environment variable with the id of the one boundary to crash at.
 const ONLY: &str = "AETHER_CRASH_AT";
+
+/// What a crash is to a run.
+const DEATH: Disturbance = Disturbance { must_die: true, may_lose_streams: false };
 
 /// Every boundary at which a run was crashed, and what came of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -90,7 +93,7 @@ pub(crate) fn at_every_boundary<W: Workflow>(
         if only.is_some() {
             print(boundary, &crashed);
         }
-        check(&reference, &crashed, true)
+        check(&reference, &crashed, DEATH)
             .map_err(|broken| failed(boundary, test, broken, crashed.report.journal()))?;
         let points = if crashed.left.is_empty() { &mut report.same } else { &mut report.in_doubt };
         points.push(boundary.point);

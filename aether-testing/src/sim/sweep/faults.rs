@@ -10,7 +10,7 @@ use aether_core::payload::Payload;
 use aether_core::store::Store;
 use aether_core::workflow::Workflow;
 
-use super::guarantees::{check, undisturbed};
+use super::guarantees::{Disturbance, check, undisturbed};
 use crate::sim::processes::simulate::simulate;
 use crate::sim::report::error::SimError;
 use crate::sim::settings::Settings;
@@ -93,7 +93,9 @@ pub(crate) fn with_every_fault<W: Workflow>(
             .map_err(|error| failed(error.to_string(), "  (none)".into()))?;
         // The first process survives a fault, and may have decided itself what the fault cut off.
         run.left.extend(run.doubts.iter().cloned());
-        check(&reference, &run, false).map_err(|broken| failed(broken, run.report.journal()))?;
+        let may_lose_streams = matches!(fault, StoreFault::StreamLate(_));
+        let disturbance = Disturbance { must_die: false, may_lose_streams };
+        check(&reference, &run, disturbance).map_err(|broken| failed(broken, run.report.journal()))?;
         let struck = taken().is_some_and(|store| store.struck());
         report.count(fault, struck, run.report.crashes);
     }

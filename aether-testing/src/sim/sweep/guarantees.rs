@@ -25,12 +25,22 @@ pub(super) fn undisturbed<W: Workflow>(reference: &Simulated<W>) -> Result<(), S
     replays(&reference.report)
 }
 
+/// What a disturbance must bring about, and what it may.
+#[derive(Clone, Copy)]
+pub(super) struct Disturbance {
+    /// The process dies of it.
+    pub(super) must_die: bool,
+    /// Streams may be given up: the store does not take what is sent.
+    pub(super) may_lose_streams: bool,
+}
+
 /// Holds a disturbed run against the undisturbed one.
 pub(super) fn check<W: Workflow>(
     reference: &Simulated<W>,
     crashed: &Simulated<W>,
-    must_die: bool,
+    disturbance: Disturbance,
 ) -> Result<(), String> {
+    let Disturbance { must_die, may_lose_streams } = disturbance;
     let report = &crashed.report;
     if must_die && report.crashes == 0 {
         return Err("the process did not die: the run has fewer boundaries than without a crash".into());
@@ -51,7 +61,29 @@ pub(super) fn check<W: Workflow>(
     if let Some(doubt) = crashed.doubts.iter().find(unexpected) {
         return Err(format!("{} is in doubt, though the crash did not cut it off", described(doubt)));
     }
-    if expected.is_empty() { same(&reference.report, report) } else { Ok(()) }
+    if !expected.is_empty() {
+        return Ok(());
+    }
+    same(&reference.report, report)?;
+    if may_lose_streams { Ok(()) } else { same_texts(reference, crashed) }
+}
+
+/// Every text that a model told a stream is there again. Branches of a race are left out.
+fn same_texts<W: Workflow>(reference: &Simulated<W>, crashed: &Simulated<W>) -> Result<(), String> {
+    let races = races(&reference.report.events);
+    let raced = |run: &RunId, command: &CommandId| {
+        *run != reference.report.view.run || races.iter().any(|(race, _)| command.is_within(race))
+    };
+    for (told, expected) in &reference.model_texts {
+        let ((run, stream), command) = told;
+        let found = crashed.model_texts.get(told);
+        if found != Some(expected) && !raced(run, command) {
+            return Err(format!(
+                "`{command}` told stream `{stream}` {found:?}; without the crash it is {expected:?}"
+            ));
+        }
+    }
+    Ok(())
 }
 
 pub(super) fn replays<W: Workflow>(report: &SimReport<W>) -> Result<(), String> {
