@@ -4,6 +4,7 @@
 
 mod chat;
 mod coding;
+mod litellm;
 
 use std::path::PathBuf;
 use std::process::Command;
