@@ -34,15 +34,19 @@ impl Gateway {
         assert!(program.exists(), "{} is missing: run scripts/litellm, which installs it", program.display());
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
         let ours = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/agents/litellm");
+        // Python writes beside what it reads.
+        for file in ["config.yaml", "model.py"] {
+            std::fs::copy(ours.join(file), folder.join(file)).unwrap();
+        }
         let log = std::fs::File::create(folder.join("log")).unwrap();
         let mut command = Command::new(program);
         command.args(["-u", "-c", "from litellm import run_server; run_server()", "--config"]);
-        command.arg(ours.join("config.yaml")).args(["--host", "127.0.0.1", "--port", &port]);
+        command.arg(folder.join("config.yaml")).args(["--host", "127.0.0.1", "--port", &port]);
         command.args(["--telemetry", "False"]);
         // No prices are fetched, and nothing of the environment is used.
         command.env_clear().env("LITELLM_LOCAL_MODEL_COST_MAP", "True").env("HOME", folder);
         command.env("PATH", std::env::var_os("PATH").unwrap());
-        command.env("PYTHONDONTWRITEBYTECODE", "1").env(FOLDER, folder).current_dir(folder);
+        command.env(FOLDER, folder).current_dir(folder);
         command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
         let mut gateway = Self { process: command.spawn().unwrap(), url: format!("http://127.0.0.1:{port}") };
         while !gateway.is_ready().await {
