@@ -220,6 +220,7 @@ async fn a_status_becomes_an_error_only_when_asked_and_with_the_right_class() {
     let response = |method: &str, status| HttpResponse {
         method: method.into(),
         url: "https://h/".into(),
+        redirected_to: None,
         status,
         headers: [("retry-after".to_owned(), "7".to_owned())].into(),
         body: Body::Text("no".into()),
