@@ -5,7 +5,6 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::mem;
 use std::time::Duration;
 
 use aether_core::failure::{ErrorHints, KnownError};
@@ -17,14 +16,11 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use super::error::{Exchange, HttpError};
-use super::exchange::Arriving;
 use super::response::{Body, HttpResponse, about_key, status_error};
 use crate::retry_after;
 
-/// Size of the pieces in which a body is kept, in bytes; the last one is smaller.
-const PIECE: usize = 1 << 20;
 /// How much of an error's body is recorded with it, in bytes.
-const START: usize = 4 << 10;
+pub(crate) const START: usize = 4 << 10;
 
 /// The recorded answer to a request that was sent with [`download`](super::request::HttpRequest::download). Its body is in
 /// the store, as long as the run is that made the request; steps read it with [`Download::read`]. It can be an argument,
@@ -196,62 +192,33 @@ impl Download {
         Exchange { method: self.method.clone(), url: self.url.clone() }
     }
 
-    /// Keeps the body of an answer in the store while it comes.
-    pub(crate) async fn keep(cx: &StepCx, mut arriving: Arriving) -> Result<Self, HttpError> {
-        arriving.check_length()?;
-        let mut keeping =
-            Keeping { cx, piece: Vec::new(), contents: Vec::new(), hash: Sha256::new(), bytes: 0 };
-        let mut start = Vec::new();
-        while let Some(came) = arriving.next().await? {
-            if arriving.status >= 400 && start.len() < START {
-                start.extend(came.iter().take(START - start.len()));
-            }
-            keeping.take(&came).await.map_err(|error| arriving.invalid(&error))?;
-        }
-        keeping.end_piece().await.map_err(|error| arriving.invalid(&error))?;
-        let Keeping { contents, hash, bytes, .. } = keeping;
-        let content = Content::Kept { keeper: cx.run_id().clone(), contents };
-        let (sha256, start) = (hex(&hash.finalize()), start_of(&start));
-        let Arriving { exchange: Exchange { method, url }, redirected_to, status, headers, .. } = arriving;
-        Ok(Self { method, url, redirected_to, status, headers, bytes, sha256, start, content })
+    /// What was kept of an answer by `keeper`.
+    pub(crate) fn kept(head: Head, start: &[u8], body: KeptBody, keeper: RunId) -> Self {
+        let Head { exchange: Exchange { method, url }, redirected_to, status, headers } = head;
+        let KeptBody { bytes, sha256, contents } = body;
+        let content = Content::Kept { keeper, contents };
+        Self { method, url, redirected_to, status, headers, bytes, sha256, start: start_of(start), content }
     }
+}
+
+/// The head of an answer, as it is recorded.
+pub(crate) struct Head {
+    pub(crate) exchange: Exchange,
+    pub(crate) redirected_to: Option<String>,
+    pub(crate) status: u16,
+    pub(crate) headers: BTreeMap<String, String>,
+}
+
+/// A body in the store.
+pub(crate) struct KeptBody {
+    pub(crate) bytes: u64,
+    pub(crate) sha256: String,
+    /// Its pieces by their SHA-256, in order.
+    pub(crate) contents: Vec<String>,
 }
 
 fn start_of(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes.get(..START).unwrap_or(bytes)).into_owned()
-}
-
-/// A body that is being kept.
-struct Keeping<'a> {
-    cx: &'a StepCx,
-    piece: Vec<u8>,
-    contents: Vec<String>,
-    hash: Sha256,
-    bytes: u64,
-}
-
-impl Keeping<'_> {
-    async fn take(&mut self, mut came: &[u8]) -> Result<(), NoContents> {
-        self.hash.update(came);
-        self.bytes += came.len() as u64;
-        while !came.is_empty() {
-            let (now, later) = came.split_at(came.len().min(PIECE - self.piece.len()));
-            self.piece.extend_from_slice(now);
-            came = later;
-            if self.piece.len() == PIECE {
-                self.end_piece().await?;
-            }
-        }
-        Ok(())
-    }
-
-    async fn end_piece(&mut self) -> Result<(), NoContents> {
-        if !self.piece.is_empty() {
-            let piece = mem::take(&mut self.piece);
-            self.contents.push(self.cx.keep_content(piece).await?);
-        }
-        Ok(())
-    }
 }
 
 /// Reads the body of a [`Download`].

@@ -9,7 +9,7 @@ use std::time::Duration;
 use aether_core::payload::Payload;
 use aether_core::step::StepCx;
 use bytes::Bytes;
-use reqwest::header::CONTENT_TYPE;
+use reqwest::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use reqwest::{RequestBuilder, Response, Url};
 
 use super::client::HttpClient;
@@ -161,7 +161,9 @@ pub(crate) async fn open_slow(
     let mut moved = Moved::default();
     if let Some(upload) = &draft.upload {
         let sending = upload.open(cx).await.map_err(|reason| draft.invalid(reason))?;
-        (request, moved) = (request.body(sending.body), sending.moved);
+        // Said here, because nobody says it of a body that is empty.
+        request = request.header(CONTENT_LENGTH, sending.bytes).body(sending.body);
+        moved = sending.moved;
     }
     let response = match moved.within(timeout, request.send()).await {
         Some(sent) => sent.map_err(|error| transport_error(draft.exchange(), timeout, error))?,

@@ -28,6 +28,7 @@ pub(crate) mod error;
 pub(crate) mod exchange;
 pub(crate) mod host_limit;
 pub(crate) mod hosts;
+pub(crate) mod keeping;
 pub(crate) mod mask;
 pub(crate) mod recorded;
 pub(crate) mod request;

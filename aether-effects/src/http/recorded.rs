@@ -15,6 +15,7 @@ use super::draft::Draft;
 use super::error::HttpError;
 use super::exchange::{open_slow, send_in};
 use super::hosts::Place;
+use super::keeping::keep;
 use super::response::HttpResponse;
 
 /// Bodies up to this size are recorded with an exchange made in a step's body, in bytes.
@@ -77,7 +78,7 @@ impl Answer for Download {
             return Err(HttpError::Unredacted { exchange: draft.exchange() });
         }
         let limit = usize::try_from(client.settings.max_download).unwrap_or(usize::MAX);
-        Self::keep(cx, open_slow(cx, client, draft, limit).await?).await
+        keep(cx, open_slow(cx, client, draft, limit).await?).await
     }
 
     fn unless_about_key(self) -> Result<Self, HttpError> {

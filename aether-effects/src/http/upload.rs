@@ -108,7 +108,7 @@ impl Upload {
             sent: Arc::clone(&self.sent),
             moved: moved.clone(),
         };
-        Ok(Sending { body: reqwest::Body::wrap(body), moved })
+        Ok(Sending { body: reqwest::Body::wrap(body), bytes, moved })
     }
 }
 
@@ -139,6 +139,7 @@ impl From<&Path> for Upload {
 /// An upload that is about to be sent.
 pub(crate) struct Sending {
     pub(crate) body: reqwest::Body,
+    pub(crate) bytes: u64,
     pub(crate) moved: Moved,
 }
 

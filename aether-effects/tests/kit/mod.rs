@@ -2,6 +2,8 @@
 
 #![allow(dead_code)]
 
+pub(crate) mod files;
+
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
