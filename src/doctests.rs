@@ -52,6 +52,7 @@ pages! {
     getting_started = "getting-started"
     guarantees = "guarantees"
     history_format = "history-format"
+    http = "http"
     ids = "ids"
     logging = "logging"
     marks = "marks"

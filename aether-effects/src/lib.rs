@@ -7,6 +7,7 @@ pub mod agent;
 pub mod cassette;
 mod defaults;
 pub mod environment;
+mod holds;
 pub mod http;
 pub mod llm;
 mod model;

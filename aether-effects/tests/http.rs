@@ -220,6 +220,7 @@ async fn a_status_becomes_an_error_only_when_asked_and_with_the_right_class() {
     let response = |method: &str, status| HttpResponse {
         method: method.into(),
         url: "https://h/".into(),
+        redirected_to: None,
         status,
         headers: [("retry-after".to_owned(), "7".to_owned())].into(),
         body: Body::Text("no".into()),
@@ -365,6 +366,69 @@ async fn redirects_take_no_secret_to_another_host_and_no_post_anywhere() {
     let engine = builder(&MemoryStore::new()).start().await.unwrap();
     let run = engine.start::<Post>(format!("{}/stay", here.uri())).await.unwrap();
     assert_eq!(run.result().await.unwrap(), 307);
+}
+
+workflow!(Send(cx, asked: (String, String)) -> HttpResponse {
+    let (method, url) = asked;
+    let http = cx.http();
+    let request = match &*method {
+        "GET" => http.get(url).query(&[("api_key", "very-secret"), ("q", "1")]),
+        "HEAD" => http.head(url),
+        "OPTIONS" => http.options(url),
+        "POST" => http.post(url).json(&1),
+        "PUT" => http.put(url).json(&1),
+        "PATCH" => http.patch(url).json(&1),
+        _ => http.delete(url),
+    };
+    Ok(request.send().await?)
+});
+
+#[tokio::test]
+async fn each_redirect_is_followed_by_what_changes_nothing_and_recorded_with_where_it_led() {
+    let (there, here) = (MockServer::start().await, MockServer::start().await);
+    Mock::given(path("/end")).respond_with(ResponseTemplate::new(200)).mount(&there).await;
+    let end = format!("{}/end?token=very-secret", there.uri());
+    for status in [301, 302, 303, 307, 308] {
+        let redirect = ResponseTemplate::new(status).insert_header("location", &*end);
+        Mock::given(path(format!("/{status}"))).respond_with(redirect).mount(&here).await;
+    }
+    let store = MemoryStore::new();
+    let engine = builder(&store).start().await.unwrap();
+    for status in [301, 302, 303, 307, 308] {
+        for (method, follows) in [
+            ("GET", true),
+            ("HEAD", true),
+            ("OPTIONS", true),
+            ("POST", false),
+            ("PUT", false),
+            ("PATCH", false),
+            ("DELETE", false),
+        ] {
+            let url = format!("{}/{status}", here.uri());
+            let before = there.received_requests().await.unwrap().len();
+            let run = engine.start::<Send>((method.into(), url.clone())).await.unwrap();
+            let response = run.result().await.unwrap();
+            let led = format!("{}/end?token=***", there.uri());
+            let requests = there.received_requests().await.unwrap();
+            assert_eq!(requests.len() - before, usize::from(follows), "{method} {status}");
+            assert!(response.url.starts_with(&url), "the URL stays that of the request");
+            if follows {
+                assert_eq!((response.status, response.redirected_to), (200, Some(led)), "{method} {status}");
+                let last = requests.last().unwrap();
+                // Where a server says "see other", what is there is fetched.
+                let fetches = status == 303 && method == "OPTIONS";
+                assert_eq!(last.method.as_str(), if fetches { "GET" } else { method }, "{status}");
+                assert!(last.headers.get("referer").is_none(), "it would tell the query of the first URL");
+            } else {
+                assert_eq!((response.status, &response.redirected_to), (status, &None), "{method} {status}");
+                assert_eq!(response.header("location"), Some(&*led));
+            }
+            let text = recorded_text(&store, run.id()).await;
+            assert_eq!(text.contains("redirected_to"), follows, "{text}");
+            assert!(!text.contains("very-secret"), "{text}");
+            verify(&engine, run.id()).await;
+        }
+    }
 }
 
 /// Starts a POST at a peer that never answers, stops the engine, and starts another one on the same store.

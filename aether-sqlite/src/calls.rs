@@ -360,11 +360,16 @@ impl Batch<'_> {
         Ok(Sent::Delivered)
     }
 
-    /// Keeps bytes under their hash.
-    pub(crate) fn put_blob(&mut self, hash: &str, bytes: &[u8]) -> Result<(), OpError> {
+    /// Keeps bytes of a run under their hash.
+    pub(crate) fn put_blob(&mut self, run: &RunId, hash: &str, bytes: &[u8]) -> Result<(), OpError> {
         self.conn
             .prepare_cached("INSERT INTO aether_blobs(hash, bytes) VALUES(?1, ?2) ON CONFLICT DO NOTHING")?
             .execute(params![hash, bytes])?;
+        self.conn
+            .prepare_cached(
+                "INSERT INTO aether_blob_owners(run, hash) VALUES(?1, ?2) ON CONFLICT DO NOTHING",
+            )?
+            .execute(params![run.as_str(), hash])?;
         Ok(())
     }
 
@@ -381,7 +386,7 @@ impl Batch<'_> {
             return Ok(Err(AppendError::StaleEpoch { run, held: epoch, found }));
         }
         for LargeValue { value, at } in values {
-            self.put_blob(&at.sha256, value.as_str().as_bytes())?;
+            self.put_blob(&effect.run, &at.sha256, value.as_str().as_bytes())?;
         }
         let StoredEffect { key, frame, status, .. } = effect;
         self.conn

@@ -24,6 +24,7 @@ impl Batch<'_> {
             return Ok(Purged::ParentOpen(parent));
         }
         self.delete_ledger_rows(run, head.no)?;
+        self.delete_blobs(run)?;
         for table in [
             "aether_journal WHERE run_no",
             "aether_inbox WHERE run_no",
@@ -41,6 +42,16 @@ impl Batch<'_> {
         }
         self.forget_run(run);
         Ok(Purged::Deleted)
+    }
+
+    /// Deletes the bytes that only this run stored.
+    fn delete_blobs(&self, run: &RunId) -> Result<(), OpError> {
+        let only_its = "DELETE FROM aether_blobs WHERE hash IN (
+            SELECT own.hash FROM aether_blob_owners AS own WHERE own.run = ?1 AND NOT EXISTS (
+                SELECT 1 FROM aether_blob_owners AS other WHERE other.hash = own.hash AND other.run <> ?1))";
+        self.conn.prepare_cached(only_its)?.execute([run.as_str()])?;
+        self.conn.prepare_cached("DELETE FROM aether_blob_owners WHERE run = ?1")?.execute([run.as_str()])?;
+        Ok(())
     }
 
     /// The run that started this one, if it has not ended.

@@ -35,6 +35,7 @@ const MIGRATIONS: &[&[&str]] = &[
     &[QUEUES],
     &[SERVES],
     &[STREAMS],
+    &[BLOB_OWNERS],
 ];
 
 /// What a new file begins with, in place of the first seven: a table of the user's may have a name that the engine's
@@ -454,6 +455,18 @@ CREATE TABLE aether_streams(
     PRIMARY KEY(run_no, stream, seq)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX aether_streams_open ON aether_streams(run_no, command, stream, seq) WHERE kind IN (0, 2);
+";
+
+/// Which runs stored the bytes in `aether_blobs`, so that those go with the last of them. Whose the bytes of older builds
+/// are is not known: they belong to no run, and stay.
+const BLOB_OWNERS: &str = "
+CREATE TABLE aether_blob_owners(
+    run  TEXT NOT NULL,
+    hash TEXT NOT NULL,
+    PRIMARY KEY(run, hash)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX aether_blob_owners_of ON aether_blob_owners(hash);
+INSERT INTO aether_blob_owners(run, hash) SELECT '', hash FROM aether_blobs;
 ";
 
 /// The newest version this build can read.

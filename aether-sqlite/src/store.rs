@@ -460,9 +460,9 @@ impl Store for SqliteStore {
         Box::pin(self.readers.ask(move |conn| reader::unread_waiting(conn, after, limit)))
     }
 
-    fn put_blob(&self, _run: &RunId, hash: &str, bytes: Vec<u8>) -> BoxFuture<'_, Result<(), StoreError>> {
-        let hash = hash.to_owned();
-        self.write(move |batch| batch.put_blob(&hash, &bytes))
+    fn put_blob(&self, run: &RunId, hash: &str, bytes: Vec<u8>) -> BoxFuture<'_, Result<(), StoreError>> {
+        let (run, hash) = (run.clone(), hash.to_owned());
+        self.write(move |batch| batch.put_blob(&run, &hash, &bytes))
     }
 
     fn blob(&self, _run: &RunId, hash: &str) -> BoxFuture<'_, Result<Option<Vec<u8>>, StoreError>> {

@@ -136,6 +136,17 @@ pub(crate) fn references(text: &str) -> Result<Vec<BTreeMap<String, BlobRef>>, S
         .collect())
 }
 
+/// What may be names of contents in a text: 64 hexadecimal digits each, in a list that is called `contents`. So a run that
+/// takes values over finds the contents that they name.
+pub(crate) fn named_contents(text: &str) -> impl Iterator<Item = &str> {
+    let mut in_list = false;
+    text.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty()).filter(move |word| {
+        let is_name = word.len() == 64 && word.bytes().all(|byte| byte.is_ascii_hexdigit());
+        in_list = *word == "contents" || in_list && is_name;
+        in_list && is_name
+    })
+}
+
 /// The result of the body, from the events of its append: an HTTP exchange may be the whole value.
 pub(crate) fn returned(events: &[Event]) -> Option<Answered> {
     let result = events.iter().find_map(|event| match event {
@@ -189,6 +200,16 @@ mod tests {
         let frame = Frame::encode(&[committed(lookalike)]).unwrap();
         assert!(frame.text.contains("\"stored\":{"));
         assert_eq!(references(&frame.text), Ok(vec![BTreeMap::new()]));
+    }
+
+    #[test]
+    fn contents_are_found_by_the_list_that_names_them() {
+        let (a, b, c) = ("a".repeat(64), "B0".repeat(32), "c".repeat(64));
+        let list = format!(r#"{{"contents":["{a}","{b}"],"sha256":"{c}","contents":[]}}"#);
+        for text in [list.clone(), serde_json::to_string(&list).unwrap()] {
+            assert_eq!(named_contents(&text).collect::<Vec<_>>(), [&*a, &*b], "{text}");
+        }
+        assert_eq!(named_contents(&format!(r#""contents of {a}""#)).count(), 0);
     }
 
     #[test]

@@ -109,6 +109,7 @@ fn step_call(
         limit: call.limit.or_else(|| call.options.limit.map(Arc::from)),
         limited: None,
         booked: 0,
+        place: None,
     };
     step_call.options.retry = Some(call.options.retry.unwrap_or_else(|| run.shared.retries.of(class)));
     Ok(step_call)
@@ -295,6 +296,7 @@ impl StepCall {
         if let Err(refused) = self.reserve().await {
             return Next::Done(refused);
         }
+        self.admit(true).await;
         self.tried_since = Some(self.run.now());
         if !self.options.class.changes_world() {
             self.record_prompt().await;

@@ -46,6 +46,8 @@ impl StepCall {
         self.begin_execution();
         let cx = self.step_cx(started_at, Some(intent));
         cx.heartbeats().begin_after(progress);
+        // Where the intent is of an earlier execution: that of a new one had its place before the intent.
+        self.admit(false).await;
         // The last look before the world changes: the process may have been paused since the intent was written.
         {
             let _in_flight = self.run.in_flight();
@@ -95,6 +97,7 @@ impl StepCall {
             },
             Err(message) => BodyOutcome::Panicked(self.run.shared.redaction.text(message)),
         };
+        self.place = None;
         self.keep_spent(&cx, &ended);
         self.tell_limit(&cx, &ended).await;
         self.flush_streams().await;

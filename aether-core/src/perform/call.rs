@@ -2,6 +2,7 @@
 //!
 //! Promise: a value is written once to a journal; `step_committed` is written on success only.
 
+use std::any::Any;
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
@@ -108,6 +109,7 @@ impl StepCall {
             intent,
             cancellation: self.run.cancellation(),
             transactions: self.run.shared.store.transactions(),
+            contents: Arc::clone(&self.run) as _,
         })
     }
 
@@ -340,6 +342,8 @@ pub(crate) struct StepCall {
     pub(crate) limited: Option<LimitAwaited>,
     /// Tokens that the newest attempt has booked there.
     pub(crate) booked: u64,
+    /// The place that the newest attempt has among the calls of this process; see [`Body::admit`].
+    pub(crate) place: Option<Box<dyn Any + Send + Sync>>,
 }
 
 /// How events and ledger call an attempt.

@@ -3,6 +3,7 @@
 //! Promise: a body that may change the world runs only with a `DurableIntent` in hand; an unknown outcome goes to the
 //! step's policy, and every decision is an event. Imports `run` and below.
 
+mod admitted;
 mod approval;
 pub(crate) mod attempts;
 mod body;

@@ -8,6 +8,7 @@ pub(crate) mod budgets;
 pub(crate) mod cancel;
 pub(crate) mod changes;
 pub(crate) mod claim;
+mod contents;
 pub(crate) mod end;
 pub(crate) mod fault;
 pub(crate) mod held;

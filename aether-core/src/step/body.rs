@@ -2,7 +2,8 @@
 //!
 //! Promise: a body gets its arguments decoded from the record, on the first attempt as on every later one.
 
-use std::fmt::Debug;
+use std::any::Any;
+use std::fmt::{self, Debug};
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
@@ -99,7 +100,7 @@ impl Undo {
 }
 
 impl Debug for Undo {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Undo({}, {:?})", self.def.name, self.args)
     }
 }
@@ -186,6 +187,13 @@ pub trait Body: Send + Sync + 'static {
         Ok(BodyError { error: error.clone(), message, class, retry_after })
     }
 
+    /// Waits until this process lets an attempt begin, where it keeps calls back: asked before the attempt's intent is
+    /// written, so that a crash in the wait leaves nothing unknown. The place is given back when the body has ended. `None`
+    /// where nothing keeps it back. Asked of no body in a simulation.
+    fn admit(&self, _deps: &Deps) -> Option<BoxFuture<'static, Admission>> {
+        None
+    }
+
     /// What one attempt at a call with `args` may take of budgets at most. Asked where a budget holds for the call.
     ///
     /// # Errors
@@ -208,6 +216,23 @@ pub trait Body: Send + Sync + 'static {
     /// Finds out whether a call of unknown outcome happened; `None` where the step has no probe.
     fn probe(&self, _cx: StepCx, _args: &Payload) -> Option<BoxFuture<'static, ProbeResult>> {
         None
+    }
+}
+
+/// What an attempt is told that asks whether it may begin.
+pub enum Admission {
+    /// It begins now. The place is kept until the body has ended, and given back when it is dropped.
+    Now(Box<dyn Any + Send + Sync>),
+    /// It asks again after this time. The run may leave the memory meanwhile.
+    Later(Duration),
+}
+
+impl Debug for Admission {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Now(_) => f.write_str("Now"),
+            Self::Later(wait) => write!(f, "Later({wait:?})"),
+        }
     }
 }
 
@@ -242,7 +267,7 @@ impl<S: Step> Default for StepBody<S> {
 }
 
 impl<S> Debug for StepBody<S> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("StepBody")
     }
 }
@@ -348,7 +373,7 @@ impl RegisteredStep {
 }
 
 impl Debug for RegisteredStep {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "RegisteredStep({})", self.def.path)
     }
 }

@@ -15,6 +15,7 @@ use crate::definition::def::StepOptions;
 use crate::journal::event::{Event, HttpRecorded, StateChanged};
 use crate::sched::{AtomicU32, Mutex, OnceLock};
 use crate::step::cancellation::Cancellation;
+use crate::step::contents::Contents;
 use crate::step::heartbeat::Heartbeats;
 use crate::store::intent::DurableIntent;
 use crate::stream::execution::Execution;
@@ -72,6 +73,7 @@ pub(crate) struct Given {
     pub(crate) streams: Option<(Arc<StreamHub>, Arc<Execution>)>,
     /// How the body reaches the store's database; see `Store::transactions`.
     pub(crate) transactions: Option<&'static str>,
+    pub(crate) contents: Arc<dyn Contents>,
 }
 
 struct StepScope {
@@ -219,6 +221,10 @@ impl StepCx {
     /// The run's recorded seed, from which random values are derived.
     pub(crate) fn seed(&self) -> &str {
         &self.scope.given.seed
+    }
+
+    pub(crate) fn all_contents(&self) -> &dyn Contents {
+        &*self.scope.given.contents
     }
 
     /// Notes that the outcome will be reported by a callback, within the limit if there is one.

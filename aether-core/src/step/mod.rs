@@ -5,18 +5,22 @@
 pub(crate) mod body;
 pub(crate) mod callback;
 pub(crate) mod cancellation;
+pub(crate) mod contents;
 pub(crate) mod context;
 pub(crate) mod heartbeat;
 pub(crate) mod interceptor;
+pub(crate) mod keeping;
 pub(crate) mod recordable;
 pub(crate) mod shapes;
 pub(crate) mod tool;
 pub(crate) mod tool_approval;
 
 pub use body::{
-    Body, BodyError, BodyResult, Estimating, ProbeResult, RegisteredStep, Step, StepBody, Undo, encode_result,
+    Admission, Body, BodyError, BodyResult, Estimating, ProbeResult, RegisteredStep, Step, StepBody, Undo,
+    encode_result,
 };
 pub use callback::{Callback, CallbackError, CallbackPending};
+pub use contents::NoContents;
 pub use context::{Changed, StepCx};
 pub use interceptor::{BodyCall, Interceptor};
 pub use recordable::{ArgsDecoder, ArgsEncoder, Argument, Recordable, RecordableError, Returns};

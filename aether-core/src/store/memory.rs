@@ -20,6 +20,7 @@ use crate::store::codes::{DefinitionRecord, ForeignRuns};
 use crate::store::error::{AppendError, StoreError};
 use crate::store::filter::{Cursor, RunFilter};
 use crate::store::ledger::{Acquired, LedgerEntry, LedgerStatus, LedgerUpdate, Reservation};
+use crate::store::memory::blobs::Blobs;
 use crate::store::memory::inbox::Inbox;
 use crate::store::memory::queues::Queues;
 use crate::store::memory::reservations::{Reservations, is_of_run};
@@ -41,6 +42,7 @@ use crate::vocabulary::id::{CodeId, CommandId, Epoch, IdempotencyKey, Position, 
 use crate::vocabulary::payload::Payload;
 use crate::vocabulary::queue::{LimitPattern, Serves};
 
+mod blobs;
 mod claims;
 mod codes;
 mod inbox;
@@ -80,7 +82,7 @@ struct Content {
     business: HashMap<String, usize>,
     reservations: Reservations,
     messages: u64,
-    blobs: HashMap<String, Vec<u8>>,
+    blobs: Blobs,
     workers: Workers,
     schedules: Schedules,
     waits: Waits,
@@ -718,15 +720,15 @@ impl Store for MemoryStore {
         })
     }
 
-    fn put_blob(&self, _run: &RunId, hash: &str, bytes: Vec<u8>) -> BoxFuture<'_, Result<(), StoreError>> {
+    fn put_blob(&self, run: &RunId, hash: &str, bytes: Vec<u8>) -> BoxFuture<'_, Result<(), StoreError>> {
         self.answer(|content| {
-            content.blobs.entry(hash.into()).or_insert(bytes);
+            content.blobs.put(run, hash, &bytes);
             Ok(())
         })
     }
 
     fn blob(&self, _run: &RunId, hash: &str) -> BoxFuture<'_, Result<Option<Vec<u8>>, StoreError>> {
-        self.answer(|content| Ok(content.blobs.get(hash).cloned()))
+        self.answer(|content| Ok(content.blobs.get(hash)))
     }
 
     fn put_effect(
@@ -741,12 +743,12 @@ impl Store for MemoryStore {
                 let found = run.record.epoch;
                 return Err(AppendError::StaleEpoch { run: effect.run, held: epoch, found });
             }
-            let effects = &mut run.effects;
+            let (id, effects) = (effect.run.clone(), &mut run.effects);
             if effects.iter().all(|known| known.key != effect.key) {
                 effects.push(effect);
             }
             for LargeValue { value, at } in values {
-                content.blobs.entry(at.sha256).or_insert_with(|| value.as_str().into());
+                content.blobs.put(&id, &at.sha256, value.as_str().as_bytes());
             }
             Ok(())
         })

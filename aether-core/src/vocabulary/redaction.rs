@@ -18,6 +18,11 @@ impl Redaction {
         Self(Some(Arc::new(masking)))
     }
 
+    /// Whether anything is replaced.
+    pub(crate) fn is_on(&self) -> bool {
+        self.0.as_ref().is_some_and(|masking| !masking.is_off())
+    }
+
     /// A value as it may be recorded.
     pub(crate) fn value(&self, value: Payload) -> Payload {
         let Some(masking) = &self.0 else { return value };

@@ -3,7 +3,7 @@
 //! Promise: TLS uses its own provider (ring) and the platform's certificates, whatever the program installed; a peer
 //! that hangs is cut off by a timeout, one that floods by a limit.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -13,6 +13,8 @@ use reqwest::{Method, Url, redirect};
 use rustls::{ClientConfig, RootCertStore};
 use rustls_platform_verifier::Verifier;
 
+use super::host_limit::HostLimit;
+use super::hosts::Hosts;
 use crate::cassette::player::Cassette;
 use crate::recorded_error::chain;
 use crate::secret::Secret;
@@ -25,6 +27,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const REDIRECTS: usize = 10;
 /// Default limit of a response's body, in bytes.
 const MAX_BODY: usize = 8 << 20;
+/// Default limit of a download, in bytes.
+const MAX_DOWNLOAD: u64 = 1 << 30;
 
 /// Connections and settings for `cx.http()`. Give the engine one with `.provide(..)` to change what is the default;
 /// cheap to clone.
@@ -47,12 +51,14 @@ pub struct HttpClient {
     /// Follows none: a request that changes the world goes to one place.
     changing: reqwest::Client,
     pub(crate) settings: Arc<Settings>,
+    pub(crate) hosts: Hosts,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) timeout: Duration,
     pub(crate) max_body: usize,
+    pub(crate) max_download: u64,
     pub(crate) recorded: BTreeSet<String>,
     pub(crate) cassette: Option<Cassette>,
     credentials: Vec<Credential>,
@@ -78,10 +84,13 @@ impl HttpClient {
             settings: Settings {
                 timeout: TIMEOUT,
                 max_body: MAX_BODY,
+                max_download: MAX_DOWNLOAD,
                 recorded: BTreeSet::new(),
                 cassette: None,
                 credentials: Vec::new(),
             },
+            limits: HashMap::new(),
+            each: None,
         }
     }
 
@@ -100,6 +109,11 @@ impl HttpClient {
         SHARED.get_or_init(|| Self::builder().build()).clone()
     }
 
+    /// The client that the program provides, or else the shared one.
+    pub(crate) fn of(provided: Option<&Self>) -> Result<Self, String> {
+        provided.map_or_else(Self::shared, |client| Ok(client.clone()))
+    }
+
     /// Settings of connections for other clients: TLS as here, and no redirects.
     ///
     /// # Errors
@@ -116,6 +130,8 @@ impl HttpClient {
         let tls = TLS.get_or_init(tls).clone()?;
         let user_agent = concat!("aether/", env!("CARGO_PKG_VERSION"));
         let connections = reqwest::Client::builder().connect_timeout(CONNECT_TIMEOUT).user_agent(user_agent);
+        // A `Referer` would tell the next host the URL that led there, with the secrets in its query.
+        let connections = connections.referer(false);
         Ok(connections.redirect(redirect::Policy::none()).tls_backend_preconfigured(tls))
     }
 
@@ -166,10 +182,13 @@ impl fmt::Debug for HttpClient {
 #[derive(Clone, Debug)]
 pub struct HttpClientBuilder {
     settings: Settings,
+    limits: HashMap<String, HostLimit>,
+    each: Option<HostLimit>,
 }
 
 impl HttpClientBuilder {
-    /// Time for one whole exchange. Default 30 s.
+    /// Time for one whole exchange; of one that downloads or uploads, the time in which nothing moves. Default 30 s. A wait
+    /// for the host does not count.
     ///
     /// ```
     /// # use aether_effects::http::HttpClient;
@@ -190,6 +209,46 @@ impl HttpClientBuilder {
     /// ```
     pub fn max_body(mut self, bytes: usize) -> Self {
         self.settings.max_body = bytes;
+        self
+    }
+
+    /// Largest body of a download, in bytes. Default 1 GiB.
+    ///
+    /// ```
+    /// # use aether_effects::http::HttpClient;
+    /// let client = HttpClient::builder().max_download(20 << 30).build()?;
+    /// # Ok::<(), String>(())
+    /// ```
+    pub fn max_download(mut self, bytes: u64) -> Self {
+        self.settings.max_download = bytes;
+        self
+    }
+
+    /// Limits the requests to `host`, at all its ports, by this client and its clones: those over the limit wait, in the order
+    /// in which they came. A request of a workflow waits before its intent is written, so that a crash in the wait leaves
+    /// nothing unknown; one of a step's body waits in the body. Redirects are not counted.
+    ///
+    /// ```
+    /// # use aether_effects::http::{HostLimit, HttpClient};
+    /// let client = HttpClient::builder()
+    ///     .host_limit("api.example.com", HostLimit::new().concurrent(4).per_second(10))
+    ///     .build()?;
+    /// # Ok::<(), String>(())
+    /// ```
+    pub fn host_limit(mut self, host: &str, limit: HostLimit) -> Self {
+        self.limits.insert(host.to_ascii_lowercase(), limit);
+        self
+    }
+
+    /// As [`HttpClientBuilder::host_limit`], for each host that has no limit of its own.
+    ///
+    /// ```
+    /// # use aether_effects::http::{HostLimit, HttpClient};
+    /// let client = HttpClient::builder().each_host_limit(HostLimit::new().concurrent(8)).build()?;
+    /// # Ok::<(), String>(())
+    /// ```
+    pub fn each_host_limit(mut self, limit: HostLimit) -> Self {
+        self.each = Some(limit);
         self
     }
 
@@ -247,7 +306,7 @@ impl HttpClientBuilder {
     /// Builds the client, its connections and its TLS.
     ///
     /// # Errors
-    /// Why TLS cannot be set up, or which credential cannot be a header.
+    /// Why TLS cannot be set up, which credential cannot be a header, or which limit lets nothing through.
     ///
     /// ```
     /// # use aether_effects::http::HttpClient;
@@ -265,6 +324,10 @@ impl HttpClientBuilder {
                 format!("the credential for `{}` cannot be a header's value", credential.host)
             })?;
         }
+        let each = self.each.iter().map(|limit| ("each host", limit));
+        for (host, limit) in self.limits.iter().map(|(host, limit)| (&**host, limit)).chain(each) {
+            limit.check(host)?;
+        }
         let connections = |redirects| {
             let connections = HttpClient::connections_builder()?.redirect(redirects);
             connections.build().map_err(|error| chain(&error))
@@ -274,6 +337,7 @@ impl HttpClientBuilder {
             secretive: connections(redirect::Policy::custom(within_one_host))?,
             changing: connections(redirect::Policy::none())?,
             settings: Arc::new(self.settings),
+            hosts: Hosts::new(self.limits, self.each),
         })
     }
 }

@@ -14,6 +14,7 @@ use serde::Serialize;
 use super::error::{Exchange, HttpError};
 use super::mask;
 use super::response::Body;
+use super::upload::{RecordedUpload, Upload};
 
 /// A request as far as it is built. What is wrong with it is told when it is sent.
 #[derive(Clone)]
@@ -23,6 +24,10 @@ pub(crate) struct Draft {
     pub(crate) url: Result<Url, String>,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Option<Vec<u8>>,
+    /// Sent in place of a body.
+    pub(crate) upload: Option<Upload>,
+    /// A download may be kept by an engine that redacts.
+    pub(crate) unredacted: bool,
     pub(crate) timeout: Option<Duration>,
     pub(crate) problem: Option<String>,
 }
@@ -35,6 +40,8 @@ struct RecordedRequest {
     headers: BTreeMap<String, String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     body: Option<Body>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    body_from: Option<RecordedUpload>,
 }
 
 impl Draft {
@@ -44,7 +51,8 @@ impl Draft {
             Ok(url) => (Err(mask::url(&url)), Some(format!("`{}` is not http or https", url.scheme()))),
             Err(error) => (Err(mask::unparsable(url)), Some(format!("not a URL: {error}"))),
         };
-        Self { method, url, headers: HeaderMap::new(), body: None, timeout: None, problem }
+        let (headers, body, upload) = (HeaderMap::new(), None, None);
+        Self { method, url, headers, body, upload, unredacted: false, timeout: None, problem }
     }
 
     pub(crate) fn header(&mut self, name: &str, value: &str, secret: bool) {
@@ -64,10 +72,19 @@ impl Draft {
         match serde_json::to_vec(value) {
             Ok(body) => {
                 self.headers.entry(CONTENT_TYPE).or_insert(HeaderValue::from_static("application/json"));
-                self.body = Some(body);
+                self.body(body);
             }
             Err(error) => self.fail(format!("the body does not serialize to JSON: {error}")),
         }
+    }
+
+    /// The newest body counts.
+    pub(crate) fn body(&mut self, body: Vec<u8>) {
+        (self.body, self.upload) = (Some(body), None);
+    }
+
+    pub(crate) fn body_from(&mut self, upload: Upload) {
+        (self.body, self.upload) = (None, Some(upload));
     }
 
     pub(crate) fn timeout(&mut self, timeout: Duration) {
@@ -100,7 +117,11 @@ impl Draft {
             Ok(json) => serde_json::json!({ "json": json }),
             Err(_) => serde_json::json!(Body::of(body)),
         });
-        Payload::encode(&serde_json::json!({ "method": method, "url": url, "body": body }))
+        let mut asked = serde_json::json!({ "method": method, "url": url, "body": body });
+        if let Some(upload) = &self.upload {
+            asked["body"] = serde_json::json!({ "from": upload.record() });
+        }
+        Payload::encode(&asked)
     }
 
     /// What is recorded of the request. A body over `max_body` bytes is left out.
@@ -115,7 +136,8 @@ impl Draft {
             Err(_) => BTreeMap::new(),
         };
         let body = self.body.clone().map(Body::of).filter(|body| body.recorded_len() <= max_body);
-        Payload::encode(&RecordedRequest { method, url, headers, body })
+        let body_from = self.upload.as_ref().map(Upload::record);
+        Payload::encode(&RecordedRequest { method, url, headers, body, body_from })
     }
 }
 

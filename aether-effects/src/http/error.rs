@@ -66,7 +66,7 @@ pub enum HttpError {
     },
     /// The answer is over the limit.
     #[error(
-        "{exchange}: the body of the answer is over the limit of {limit} bytes (`HttpClientBuilder::max_body`)"
+        "{exchange}: the body of the answer is over the limit of {limit} bytes (`HttpClientBuilder::max_body`, for a download `max_download`)"
     )]
     TooLarge {
         /// Method and URL of the request.
@@ -74,9 +74,25 @@ pub enum HttpError {
         /// The limit in bytes.
         limit: usize,
     },
-    /// The run is being cancelled, and the request changes nothing: it was dropped.
+    /// The run is being cancelled, and the request changes nothing or still waited for its host: it was dropped.
     #[error("{exchange}: dropped, because the run is being cancelled")]
     Cancelled {
+        /// Method and URL of the request.
+        exchange: Exchange,
+    },
+    /// The host asked other requests to wait, for longer than this one would wait itself. Nothing was sent.
+    #[error("{exchange}: not sent: the host asked to be left alone, for another {left:?}")]
+    Held {
+        /// Method and URL of the request.
+        exchange: Exchange,
+        /// How much longer.
+        left: Duration,
+    },
+    /// The engine redacts what is recorded, and would not look into a download. Nothing was sent.
+    #[error(
+        "{exchange}: not sent: the engine redacts what is recorded, and a download is kept as it comes; say so with `.unredacted()`"
+    )]
+    Unredacted {
         /// Method and URL of the request.
         exchange: Exchange,
     },
@@ -144,6 +160,8 @@ impl HttpError {
             | Self::Lost { exchange, .. }
             | Self::TooLarge { exchange, .. }
             | Self::Cancelled { exchange }
+            | Self::Held { exchange, .. }
+            | Self::Unredacted { exchange }
             | Self::NotRecorded { exchange, .. }
             | Self::InProgress { exchange, .. }
             | Self::KeyMismatch { exchange, .. }
@@ -159,10 +177,12 @@ impl Classify for HttpError {
     fn class(&self) -> FailureClass {
         let changes_world = self.exchange().changes_world();
         match self {
-            Self::Invalid { .. } | Self::NotRecorded { .. } => FailureClass::Permanent,
+            Self::Invalid { .. } | Self::NotRecorded { .. } | Self::Unredacted { .. } => {
+                FailureClass::Permanent
+            }
             // Both say that the server has seen the key before: what came of that sending is not said.
             Self::InProgress { .. } | Self::KeyMismatch { .. } => FailureClass::Unknown,
-            Self::NotConnected { .. } | Self::Cancelled { .. } => FailureClass::Retryable,
+            Self::NotConnected { .. } | Self::Cancelled { .. } | Self::Held { .. } => FailureClass::Retryable,
             Self::Status { status: 408 | 425 | 429 | 503, .. } => FailureClass::Retryable,
             Self::Status { status, .. } if *status < 500 => FailureClass::Permanent,
             _ if changes_world => FailureClass::Unknown,
@@ -174,6 +194,7 @@ impl Classify for HttpError {
     fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Status { retry_after, .. } | Self::InProgress { retry_after, .. } => *retry_after,
+            Self::Held { left, .. } => Some(*left),
             _ => None,
         }
     }

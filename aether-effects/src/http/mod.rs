@@ -2,7 +2,8 @@
 //!
 //! Promise: what is recorded holds the method, the URL with its secrets masked, allow-listed headers, the status and
 //! the body; credentials never. A request that may change the world carries an idempotency key, and when its answer
-//! is lost the outcome is *unknown*, never "failed".
+//! is lost the outcome is *unknown*, never "failed". A large body goes to the store piece by piece, and is recorded by its
+//! digests. A request that has to wait for its host waits before its intent.
 //!
 //! In a workflow, `GET`, `HEAD` and `OPTIONS` are reads, retried by themselves; every other method is a
 //! world-changing command whose intent is durable before anything is sent:
@@ -21,16 +22,24 @@
 
 pub(crate) mod client;
 pub(crate) mod door;
+pub(crate) mod download;
 pub(crate) mod draft;
 pub(crate) mod error;
 pub(crate) mod exchange;
+pub(crate) mod host_limit;
+pub(crate) mod hosts;
+pub(crate) mod keeping;
 pub(crate) mod mask;
 pub(crate) mod recorded;
 pub(crate) mod request;
 pub(crate) mod response;
+pub(crate) mod upload;
 
 pub use client::{HttpClient, HttpClientBuilder};
 pub use door::{CxHttp, Door, StepHttp};
+pub use download::{Download, DownloadError, DownloadReader};
 pub use error::{Exchange, HttpError};
+pub use host_limit::HostLimit;
 pub use request::HttpRequest;
 pub use response::{Body, HttpResponse};
+pub use upload::Upload;

@@ -1,69 +1,160 @@
-//! An exchange in the body of a step, noted so that the journal holds it with the step's outcome.
+//! An exchange in a body, noted so that the journal holds it with the outcome.
 
 use std::pin::pin;
+use std::time::Duration;
 
 use aether_core::payload::{Payload, PayloadError};
 use aether_core::step::StepCx;
 use futures_util::future::{Either, select};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use super::client::HttpClient;
+use super::download::Download;
 use super::draft::Draft;
 use super::error::HttpError;
-use super::exchange::send;
+use super::exchange::{open_slow, send_in};
+use super::hosts::Place;
+use super::keeping::keep;
 use super::response::HttpResponse;
 
 /// Bodies up to this size are recorded with an exchange made in a step's body, in bytes.
 const NOTED_BODY: usize = 4 << 10;
 
-/// Makes one exchange and notes it. With `whole`, the response is noted exactly as it is returned, and the request
-/// without its body, which the command's arguments hold.
-pub(crate) async fn exchange_and_note(
+/// What a request gives.
+pub(crate) trait Answer: Serialize + DeserializeOwned + Send + Sized + 'static {
+    /// Sends `draft`, and reads the answer.
+    fn ask(
+        cx: &StepCx,
+        client: &HttpClient,
+        draft: &Draft,
+    ) -> impl Future<Output = Result<Self, HttpError>> + Send;
+
+    /// The answer, unless it is about the idempotency key of the request.
+    fn unless_about_key(self) -> Result<Self, HttpError>;
+
+    /// Its status, and how long the server asks to wait.
+    fn said(&self) -> (u16, Option<Duration>);
+
+    /// What is recorded of it where it is not the whole outcome.
+    fn noted(&self) -> Result<Payload, PayloadError>;
+}
+
+impl Answer for HttpResponse {
+    async fn ask(cx: &StepCx, client: &HttpClient, draft: &Draft) -> Result<Self, HttpError> {
+        send_in(Some(cx), client, draft).await
+    }
+
+    fn unless_about_key(self) -> Result<Self, HttpError> {
+        Self::unless_about_key(self)
+    }
+
+    fn said(&self) -> (u16, Option<Duration>) {
+        (self.status, self.retry_after())
+    }
+
+    fn noted(&self) -> Result<Payload, PayloadError> {
+        if self.body.recorded_len() <= NOTED_BODY {
+            return Payload::encode(self);
+        }
+        let mut noted = serde_json::json!({
+            "method": self.method, "url": self.url, "status": self.status, "headers": self.headers,
+            "body_bytes": self.body.recorded_len(),
+        });
+        if let Some(redirected_to) = &self.redirected_to {
+            noted["redirected_to"] = redirected_to.as_str().into();
+        }
+        Payload::encode(&noted)
+    }
+}
+
+impl Answer for Download {
+    async fn ask(cx: &StepCx, client: &HttpClient, draft: &Draft) -> Result<Self, HttpError> {
+        // A cassette holds answers as values.
+        if client.settings.cassette.is_some() {
+            return send_in(Some(cx), client, draft).await.map(Self::from);
+        }
+        if cx.redacts() && !draft.unredacted {
+            return Err(HttpError::Unredacted { exchange: draft.exchange() });
+        }
+        let limit = usize::try_from(client.settings.max_download).unwrap_or(usize::MAX);
+        keep(cx, open_slow(cx, client, draft, limit).await?).await
+    }
+
+    fn unless_about_key(self) -> Result<Self, HttpError> {
+        Self::unless_about_key(self)
+    }
+
+    fn said(&self) -> (u16, Option<Duration>) {
+        (self.status, self.retry_after())
+    }
+
+    fn noted(&self) -> Result<Payload, PayloadError> {
+        Payload::encode(self)
+    }
+}
+
+/// Makes one exchange and notes it. With `whole`, the exchange is all that its body does: the answer is noted exactly as it
+/// is returned, the request without its body, which the command's arguments hold, and the host has let it through.
+pub(crate) async fn exchange_and_note<A: Answer>(
     cx: &StepCx,
     mut draft: Draft,
     whole: bool,
-) -> Result<Result<HttpResponse, HttpError>, PayloadError> {
-    let client = match cx.provided::<HttpClient>() {
-        Some(client) => HttpClient::clone(&client),
-        None => match HttpClient::shared() {
-            Ok(client) => client,
-            Err(reason) => return Ok(Err(draft.invalid(reason))),
-        },
+) -> Result<Result<A, HttpError>, PayloadError> {
+    let client = match HttpClient::of(cx.provided::<HttpClient>().as_deref()) {
+        Ok(client) => client,
+        Err(reason) => return Ok(Err(draft.invalid(reason))),
     };
     if !draft.method.is_safe() && !draft.headers.contains_key("idempotency-key") {
         draft.header("idempotency-key", &cx.next_request_key(), false);
     }
-    let mut answer = send_unless_cancelled(cx, &client, &draft).await;
-    if !draft.method.is_safe() {
-        answer = answer.and_then(HttpResponse::unless_about_key);
-    }
+    let place = if whole { Ok(None) } else { await_host(cx, &client, &draft).await };
+    let answer = match place {
+        Ok(_place) => answer(cx, &client, &draft).await,
+        Err(error) => Err(error),
+    };
     let request = draft.record(&client.settings.recorded, if whole { 0 } else { NOTED_BODY })?;
-    cx.note_http(request, answer_record(&answer, whole)?);
+    let response = match &answer {
+        Ok(answer) if whole => Payload::encode(answer)?,
+        Ok(answer) => A::noted(answer)?,
+        Err(error) => Payload::encode(&serde_json::json!({ "error": error.to_string() }))?,
+    };
+    cx.note_http(request, response);
     Ok(answer)
 }
 
-/// A request that changes nothing is dropped when the run is cancelled; one that may is waited for, so that its outcome
-/// is known.
-async fn send_unless_cancelled(
-    cx: &StepCx,
-    client: &HttpClient,
-    draft: &Draft,
-) -> Result<HttpResponse, HttpError> {
-    if !draft.method.is_safe() {
-        return send(client, draft).await;
-    }
-    match select(pin!(send(client, draft)), pin!(cx.cancelled())).await {
-        Either::Left((answer, _)) => answer,
+/// Waits until the host lets the request through. Nothing was sent: a run that is cancelled waits for nothing.
+async fn await_host(cx: &StepCx, client: &HttpClient, draft: &Draft) -> Result<Option<Place>, HttpError> {
+    let Ok(url) = draft.url.as_ref() else { return Ok(None) };
+    let patience = draft.timeout.unwrap_or(client.settings.timeout);
+    match select(pin!(client.hosts.enter(url, patience)), pin!(cx.cancelled())).await {
+        Either::Left((Ok(place), _)) => Ok(Some(place)),
+        Either::Left((Err(left), _)) => Err(HttpError::Held { exchange: draft.exchange(), left }),
         Either::Right(_) => Err(HttpError::Cancelled { exchange: draft.exchange() }),
     }
 }
 
-/// What is recorded of an answer.
-fn answer_record(answer: &Result<HttpResponse, HttpError>, whole: bool) -> Result<Payload, PayloadError> {
-    match answer {
-        Ok(response) if whole || response.body.recorded_len() <= NOTED_BODY => Payload::encode(response),
-        Ok(HttpResponse { method, url, status, headers, body }) => Payload::encode(&serde_json::json!({
-            "method": method, "url": url, "status": status, "headers": headers, "body_bytes": body.recorded_len(),
-        })),
-        Err(error) => Payload::encode(&serde_json::json!({ "error": error.to_string() })),
+async fn answer<A: Answer>(cx: &StepCx, client: &HttpClient, draft: &Draft) -> Result<A, HttpError> {
+    let answer = ask_unless_cancelled::<A>(cx, client, draft).await?;
+    if let Ok(url) = &draft.url {
+        let (status, retry_after) = answer.said();
+        client.hosts.note(url, status, retry_after);
+    }
+    if draft.method.is_safe() { Ok(answer) } else { A::unless_about_key(answer) }
+}
+
+/// A request that changes nothing is dropped when the run is cancelled; one that may is waited for, so that its outcome
+/// is known.
+async fn ask_unless_cancelled<A: Answer>(
+    cx: &StepCx,
+    client: &HttpClient,
+    draft: &Draft,
+) -> Result<A, HttpError> {
+    if !draft.method.is_safe() {
+        return A::ask(cx, client, draft).await;
+    }
+    match select(pin!(A::ask(cx, client, draft)), pin!(cx.cancelled())).await {
+        Either::Left((answer, _)) => answer,
+        Either::Right(_) => Err(HttpError::Cancelled { exchange: draft.exchange() }),
     }
 }

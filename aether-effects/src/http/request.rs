@@ -2,25 +2,30 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Display;
+use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
 use aether_core::definition::def::{OnUnknown, Retry, StepOptions};
+use aether_core::deps::Deps;
 use aether_core::failure::{Failure, StepError};
 use aether_core::outcome::EffectClass;
 use aether_core::payload::Payload;
 use aether_core::step::StepCx;
-use aether_core::step::{self, BodyResult};
+use aether_core::step::{self, Admission, BodyResult};
 use aether_core::workflow::BoxEffect;
 use aether_core::workflow::Cx;
 use futures_util::future::BoxFuture;
 use reqwest::Method;
 use serde::Serialize;
 
+use super::client::HttpClient;
+use super::download::Download;
 use super::draft::Draft;
 use super::error::HttpError;
-use super::recorded::exchange_and_note;
+use super::recorded::{Answer, exchange_and_note};
 use super::response::HttpResponse;
+use super::upload::Upload;
 use crate::recorded_error::body_error;
 use crate::secret::Secret;
 
@@ -157,11 +162,46 @@ impl<C> HttpRequest<C> {
     /// # }
     /// ```
     pub fn body(mut self, body: impl Into<Vec<u8>>) -> Self {
-        self.draft.body = Some(body.into());
+        self.draft.body(body.into());
         self
     }
 
-    /// Time for the whole exchange. Default 30 s, or that of the provided [`HttpClient`](super::client::HttpClient).
+    /// Sends a download, or the file at a path, without holding it in memory. Its length and its SHA-256 are recorded in its
+    /// place: in a workflow, those of a file stand beside the answer, and its path in the arguments. Of a file, what is sent
+    /// is what it holds at that time, in every attempt.
+    ///
+    /// ```
+    /// # use aether_core::failure::Result;
+    /// # use aether_core::workflow::Cx;
+    /// # use aether_effects::http::CxHttp;
+    /// # async fn workflow(cx: &mut Cx) -> Result<()> {
+    /// let archive = cx.http().get("https://files.example.com/archive.tar").download().await?.error_for_status()?;
+    /// cx.http().put("https://backup.example.com/archive.tar").body_from(&archive).send().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn body_from(mut self, upload: impl Into<Upload>) -> Self {
+        self.draft.body_from(upload.into());
+        self
+    }
+
+    /// Lets an engine that redacts keep a download as it comes: what it must not record may be in it.
+    ///
+    /// ```
+    /// # use aether_core::failure::Result;
+    /// # use aether_core::workflow::Cx;
+    /// # use aether_effects::http::CxHttp;
+    /// # async fn workflow(cx: &mut Cx) -> Result<()> {
+    /// cx.http().get("https://files.example.com/archive.tar").unredacted().download().await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn unredacted(mut self) -> Self {
+        self.draft.unredacted = true;
+        self
+    }
+
+    /// Time for the whole exchange; for one that downloads or uploads, time in which nothing moves. Default 30 s, or that of the provided [`HttpClient`](super::client::HttpClient).
     ///
     /// ```
     /// # use aether_core::failure::Result;
@@ -231,17 +271,43 @@ impl<'c> HttpRequest<&'c mut Cx> {
     /// # }
     /// ```
     pub fn send(self) -> BoxEffect<'c, Result<HttpResponse, StepError<Failure>>> {
+        self.ask()
+    }
+
+    /// As [`HttpRequest::send`], for an answer of any size: its body goes to the store piece by piece, in place of memory and
+    /// journal, and steps read it from there. It may have 1 GiB, or what
+    /// [`HttpClientBuilder::max_download`](super::client::HttpClientBuilder::max_download) says. A connection that breaks,
+    /// or over which nothing comes for the timeout, is an error, and leaves no download.
+    ///
+    /// ```
+    /// # use aether_core::failure::Result;
+    /// # use aether_core::workflow::Cx;
+    /// # use aether_effects::http::CxHttp;
+    /// # async fn workflow(cx: &mut Cx) -> Result<()> {
+    /// let archive = cx.http().get("https://files.example.com/archive.tar").download().await?.error_for_status()?;
+    /// let digest = &archive.sha256;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn download(self) -> BoxEffect<'c, Result<Download, StepError<Failure>>> {
+        self.ask()
+    }
+
+    fn ask<A: Answer>(self) -> BoxEffect<'c, Result<A, StepError<Failure>>> {
         let Self { cx, draft, idempotent, retry } = self;
         let options = options(&draft.method, idempotent, retry);
         let name = format!("http.{}", draft.method.as_str().to_ascii_lowercase());
         let args = draft.record(&BTreeSet::new(), usize::MAX);
-        cx.effect(name, options, args, Arc::new(WorkflowRequest(draft)))
+        cx.effect(name, options, args, Arc::new(WorkflowRequest::<A>(draft, PhantomData)))
     }
 }
 
 /// Retries of an idempotent request by default. Each attempt has a key of its own, so a long series of them would hide from
 /// the receiver that it is one request.
 const IDEMPOTENT_RETRIES: u32 = 3;
+
+/// How long a run stays in memory for a host that asked to be left alone.
+const IN_MEMORY: Duration = Duration::from_secs(1);
 
 fn options(method: &Method, idempotent: bool, retry: Option<Retry>) -> StepOptions {
     let class = if method.is_safe() { EffectClass::Read } else { EffectClass::Http };
@@ -259,16 +325,30 @@ fn options(method: &Method, idempotent: bool, retry: Option<Retry>) -> StepOptio
 
 /// The body of a request made by a workflow. It holds what is not recorded: credentials.
 #[derive(Debug)]
-struct WorkflowRequest(Draft);
+struct WorkflowRequest<A>(Draft, PhantomData<fn() -> A>);
 
-impl step::Body for WorkflowRequest {
+impl<A: Answer> step::Body for WorkflowRequest<A> {
     fn call(&self, cx: StepCx, _args: &Payload) -> BoxFuture<'static, BodyResult> {
         let draft = self.0.clone();
         Box::pin(async move {
-            match exchange_and_note(&cx, draft, true).await? {
-                Ok(response) => Ok(Ok(Payload::encode(&response)?)),
+            match exchange_and_note::<A>(&cx, draft, true).await? {
+                Ok(answer) => Ok(Ok(Payload::encode(&answer)?)),
                 Err(error) => Ok(Err(body_error(error)?)),
             }
+        })
+    }
+
+    /// The wait for the host, unless nothing keeps the request back.
+    fn admit(&self, deps: &Deps) -> Option<BoxFuture<'static, Admission>> {
+        let url = self.0.url.as_ref().ok()?.clone();
+        let hosts = HttpClient::of(deps.get::<HttpClient>().ok().as_deref()).ok()?.hosts;
+        hosts.keeps_back(&url).then(|| -> BoxFuture<'static, Admission> {
+            Box::pin(async move {
+                match hosts.enter(&url, IN_MEMORY).await {
+                    Ok(place) => Admission::Now(Box::new(place)),
+                    Err(left) => Admission::Later(left),
+                }
+            })
         })
     }
 }
@@ -290,6 +370,29 @@ impl HttpRequest<StepCx> {
     /// # }
     /// ```
     pub async fn send(self) -> Result<HttpResponse, HttpError> {
+        self.ask().await
+    }
+
+    /// As [`HttpRequest::send`], for an answer of any size: its body goes to the store piece by piece. What it comes to is
+    /// recorded with the step's outcome, and may be the step's result.
+    ///
+    /// # Errors
+    /// As of [`HttpRequest::send`]; [`HttpError::Unredacted`] where the engine redacts.
+    ///
+    /// ```
+    /// # use aether_core::failure::Result;
+    /// # use aether_core::step::StepCx;
+    /// # use aether_effects::http::{Download, StepHttp};
+    /// # async fn workflow(cx: &mut StepCx) -> Result<Download> {
+    /// let archive = cx.http().get("https://files.example.com/archive.tar").download().await?;
+    /// Ok(archive.error_for_status()?)
+    /// # }
+    /// ```
+    pub async fn download(self) -> Result<Download, HttpError> {
+        self.ask().await
+    }
+
+    async fn ask<A: Answer>(self) -> Result<A, HttpError> {
         let invalid = self.draft.exchange();
         match exchange_and_note(&self.cx, self.draft, false).await {
             Ok(answer) => answer,

@@ -53,6 +53,7 @@ impl Body {
 /// let response = HttpResponse {
 ///     method: "GET".into(),
 ///     url: "https://api.example.com/users".into(),
+///     redirected_to: None,
 ///     status: 200,
 ///     headers: [("etag".to_owned(), "\"7\"".to_owned())].into(),
 ///     body: Body::Text("[\"Ada\"]".into()),
@@ -67,6 +68,9 @@ pub struct HttpResponse {
     pub method: String,
     /// URL of the request, with its secrets masked.
     pub url: String,
+    /// The URL that answered, where redirects led to another one; with its secrets masked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub redirected_to: Option<String>,
     /// Status code of the answer.
     pub status: u16,
     /// Allow-listed headers, names in lower case; `location` with its secrets masked.
@@ -125,31 +129,49 @@ impl HttpResponse {
     /// [`HttpError::Status`] otherwise. 408, 425, 429 and 503 are retryable and other 4xx permanent; any other 5xx
     /// is retryable for a safe method, and leaves the outcome unknown for one that may have changed the world.
     pub fn error_for_status(self) -> Result<Self, HttpError> {
-        if self.status < 400 {
-            return Ok(self);
+        match status_error(self.exchange(), self.status, self.retry_after(), &self.text()) {
+            Some(error) => Err(error),
+            None => Ok(self),
         }
-        Err(HttpError::Status {
-            exchange: self.exchange(),
-            status: self.status,
-            retry_after: self.retry_after(),
-            start: start_of(&self.text()),
-        })
     }
 
     /// The response, unless it is about the idempotency key of the request that it answers: statuses 409 and 422 say many
     /// things, and are about the key where the body speaks of it.
     pub(crate) fn unless_about_key(self) -> Result<Self, HttpError> {
-        if !matches!(self.status, 409 | 422) || !self.text().to_ascii_lowercase().contains("idempoten") {
-            return Ok(self);
+        match about_key(self.exchange(), self.status, self.retry_after(), &self.text()) {
+            Some(error) => Err(error),
+            None => Ok(self),
         }
-        let (exchange, start) = (self.exchange(), start_of(&self.text()));
-        Err(match self.status {
-            409 => HttpError::InProgress { exchange, retry_after: self.retry_after(), start },
-            _ => HttpError::KeyMismatch { exchange, start },
-        })
     }
 
     fn exchange(&self) -> Exchange {
         Exchange { method: self.method.clone(), url: self.url.clone() }
     }
+}
+
+/// The error of a status from 400 on; see [`HttpResponse::error_for_status`].
+pub(crate) fn status_error(
+    exchange: Exchange,
+    status: u16,
+    retry_after: Option<Duration>,
+    body: &str,
+) -> Option<HttpError> {
+    (status >= 400).then(|| HttpError::Status { exchange, status, retry_after, start: start_of(body) })
+}
+
+/// What a server says about the idempotency key; see [`HttpResponse::unless_about_key`].
+pub(crate) fn about_key(
+    exchange: Exchange,
+    status: u16,
+    retry_after: Option<Duration>,
+    body: &str,
+) -> Option<HttpError> {
+    if !matches!(status, 409 | 422) || !body.to_ascii_lowercase().contains("idempoten") {
+        return None;
+    }
+    let start = start_of(body);
+    Some(match status {
+        409 => HttpError::InProgress { exchange, retry_after, start },
+        _ => HttpError::KeyMismatch { exchange, start },
+    })
 }

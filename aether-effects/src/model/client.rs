@@ -9,9 +9,9 @@ use futures_util::future::BoxFuture;
 
 use super::chat::{ChatRequest, ChatResponse};
 use super::error::ModelError;
-use super::holds::{HeldModel, Holds};
 use super::price::PriceTable;
 use super::usage::Usage;
+use crate::holds::Holds;
 
 /// Tokens of an answer that a budget reckons with where the question does not limit them, unless the program says more.
 pub(crate) const ASSUMED_OUTPUT: u64 = 4_096;
@@ -70,6 +70,9 @@ impl<C: ModelClient + ?Sized> ModelClient for Arc<C> {
     }
 }
 
+/// A client by the name of its calls, and the model where the call names one.
+type HeldModel = (Option<String>, Option<String>);
+
 /// The clients of a program, by the name of the call. Give it to the engine with `.provide(..)`. Summaries of an agent
 /// (`support.compact`) go to the client of that name, or else to the agent's.
 ///
@@ -89,7 +92,7 @@ pub struct Models {
     named: HashMap<String, Arc<dyn ModelClient>>,
     prices: Option<Arc<PriceTable>>,
     assumed_output: u64,
-    holds: Holds,
+    holds: Holds<HeldModel>,
 }
 
 impl Models {

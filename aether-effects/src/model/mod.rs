@@ -7,6 +7,5 @@ pub(crate) mod chat;
 pub(crate) mod client;
 pub(crate) mod error;
 pub(crate) mod estimate;
-pub(crate) mod holds;
 pub(crate) mod price;
 pub(crate) mod usage;

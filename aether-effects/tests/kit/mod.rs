@@ -2,6 +2,7 @@
 
 #![allow(dead_code)]
 
+pub(crate) mod files;
 pub(crate) mod said;
 
 use std::collections::VecDeque;

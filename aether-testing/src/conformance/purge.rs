@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use aether_core::contract::Status;
+use aether_core::id::{CommandId, IdempotencyKey};
+use aether_core::journal::{BlobRef, Frame, LargeValue};
 use aether_core::payload::Payload;
 use aether_core::store::ledger::{Acquired, LedgerStatus, PURGED, STORE_WIDE};
-use aether_core::store::{EndedRuns, NewRun, Purged, Sent, Snapshot, Store};
+use aether_core::store::{EndedRuns, NewRun, Purged, Sent, Snapshot, Store, StoredEffect};
 
 use super::kit::{
     Hand, acquire, at, becomes, entry, held, json, message, new_run, reservation, run_id, update,
@@ -80,6 +82,36 @@ pub async fn a_purged_run_leaves_nothing(store: &Arc<dyn Store>) {
     assert_eq!(store.entries(&other.run).await.unwrap().len(), 1, "other runs keep what they have");
     assert!(held(store, &other.run, "a:b/y").await.is_some());
     assert!(other.append(|_| {}).await.is_ok());
+}
+
+/// The blobs of a purged run go with it, those of an outcome too; what another run stored as well stays for that one.
+pub async fn a_purged_run_takes_its_blobs_along(store: &Arc<dyn Store>) {
+    let mut hand = Hand::create(store, "a").await;
+    let (gone, stays, id) = ("aa".repeat(32), "bb".repeat(32), hand.run.clone());
+    let value = json(r#""large""#);
+    let kept = LargeValue { at: BlobRef::of(&value), value };
+    let effect = StoredEffect {
+        run: id.clone(),
+        key: IdempotencyKey::new(&id, &CommandId::new("0", "look"), 0),
+        frame: Frame { count: 1, text: "[]".into() },
+        status: None,
+    };
+    store.put_effect(effect, hand.epoch, vec![kept.clone()]).await.unwrap();
+    for hash in [&gone, &stays] {
+        store.put_blob(&id, hash, b"bytes".to_vec()).await.unwrap();
+    }
+    Hand::create(store, "b").await;
+    store.put_blob(&run_id("b"), &stays, b"bytes".to_vec()).await.unwrap();
+    hand.status(becomes(Status::Completed, None, true)).await;
+
+    assert_eq!(store.purge(&id).await, Ok(Purged::Deleted));
+    for hash in [&gone, &kept.at.sha256] {
+        assert_eq!(store.blob(&id, hash).await, Ok(None), "{hash}");
+    }
+    assert_eq!(store.blob(&run_id("b"), &stays).await, Ok(Some(b"bytes".to_vec())));
+    // Kept anew, it is there again.
+    store.put_blob(&run_id("b"), &gone, b"bytes".to_vec()).await.unwrap();
+    assert_eq!(store.blob(&run_id("b"), &gone).await, Ok(Some(b"bytes".to_vec())));
 }
 
 /// A run that has not ended is not deleted, whatever it waits for.

@@ -19,7 +19,7 @@ use crate::journal::event::forked::ForkedFrom;
 use crate::journal::frame::{Frame, JournalError, StoredFrame};
 use crate::journal::generation::Generation;
 use crate::journal::history::History;
-use crate::journal::large_values::{LargeValue, large};
+use crate::journal::large_values::{LargeValue, large, named_contents};
 use crate::journal::obligations::Obligations;
 use crate::journal::spending::Spending;
 use crate::policy::replay::Mode;
@@ -209,6 +209,13 @@ impl ForkPlan {
             what: format!("the fork of run `{}`", self.origin),
             reason: error.to_string(),
         })?;
+        for text in large_values.iter().map(|large| large.value.as_str()).chain([&*frame.text]) {
+            for name in named_contents(text) {
+                if let Some(bytes) = shared.store.blob(&self.origin, name).await? {
+                    shared.store.put_blob(id, name, bytes).await?;
+                }
+            }
+        }
         // The code that was just seen to fit it; without it, whoever has the code that recorded the origin.
         let code =
             inner.linked(&created.code()).map_or_else(|| created.code().id(), |linked| code_of(linked.def));

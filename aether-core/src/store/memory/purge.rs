@@ -32,6 +32,7 @@ impl Content {
         self.created.retain(|_, id| id != run);
         self.runs.remove(run);
         self.waits.remove(run);
+        self.blobs.purge(run);
         Purged::Deleted
     }
 

@@ -64,7 +64,8 @@ impl HttpAnswer for (u16, &str) {
     fn into_response(self, call: &HttpCall) -> Result<HttpResponse, Failure> {
         let (status, body) = self;
         let HttpCall { method, url, .. } = call.clone();
-        Ok(HttpResponse { method, url, status, headers: BTreeMap::new(), body: Body::Text(body.into()) })
+        let (headers, body) = (BTreeMap::new(), Body::Text(body.into()));
+        Ok(HttpResponse { method, url, redirected_to: None, status, headers, body })
     }
 }
 
