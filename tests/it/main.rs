@@ -34,6 +34,7 @@ mod names;
 mod open_waits;
 mod own_tables;
 mod patience;
+mod planted;
 mod postgres;
 mod queues;
 mod recordings;
