@@ -14,6 +14,7 @@ mod chaos;
 mod children;
 mod configuration;
 mod crash;
+mod credentials;
 
 mod definitions;
 mod drain;
@@ -55,6 +56,7 @@ mod sins;
 mod step_limits;
 mod step_options;
 mod streams;
+mod tools;
 mod transactions;
 mod trap;
 mod ui;

@@ -80,12 +80,12 @@ fn forms(text: &str) -> Vec<(String, Vec<u8>)> {
     let unquoted = |quoted: String| quoted[1..quoted.len() - 1].to_owned();
     let json = |text: &str| unquoted(serde_json::Value::from(text).to_string());
     let percent = |plain: fn(u8) -> bool| -> String {
-        let shown = |byte: u8| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
+        let shown =
+            |byte: u8| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
         text.bytes().map(shown).collect()
     };
-    let numbers = |separator: &str| {
-        text.bytes().map(|byte| byte.to_string()).collect::<Vec<_>>().join(separator)
-    };
+    let numbers =
+        |separator: &str| text.bytes().map(|byte| byte.to_string()).collect::<Vec<_>>().join(separator);
     let ascii: String = text
         .encode_utf16()
         .map(|unit| match u8::try_from(unit) {
@@ -135,9 +135,8 @@ fn base64_after(before: usize, bytes: &[u8], last: &[u8; 2]) -> Vec<u8> {
 fn a_text_is_found_in_each_form_at_each_place() {
     let text = "kïng\"\\/ 7+?>";
     let planted = Planted::new([("it", text)]);
-    let named = |bytes: &[u8]| -> Vec<String> {
-        planted.found_in(bytes).into_iter().map(|(_, form)| form).collect()
-    };
+    let named =
+        |bytes: &[u8]| -> Vec<String> { planted.found_in(bytes).into_iter().map(|(_, form)| form).collect() };
     assert!(named("kïng\"\\ 7+?>, kïng".as_bytes()).is_empty());
     assert_eq!(named(format!("a {text} b").as_bytes()), ["as it is"]);
     let json = serde_json::json!({ "a": text }).to_string();
@@ -150,9 +149,12 @@ fn a_text_is_found_in_each_form_at_each_place() {
     let digits: String = text.bytes().map(|byte| format!("{byte:02x}")).collect();
     assert_eq!(named(digits.as_bytes()), ["as it is, hexadecimal"]);
     // As another program encodes it, with one, two and three bytes before and after it.
-    for encoded in
-        ["eGvDr25nIlwvIDcrPz55", "eHhrw69uZyJcLyA3Kz8+eXk=", "eHh4a8OvbmciXC8gNys/PnkK", "a8OvbmciXC8gNys/Pg=="]
-    {
+    for encoded in [
+        "eGvDr25nIlwvIDcrPz55",
+        "eHhrw69uZyJcLyA3Kz8+eXk=",
+        "eHh4a8OvbmciXC8gNys/PnkK",
+        "a8OvbmciXC8gNys/Pg==",
+    ] {
         assert_eq!(named(encoded.as_bytes()), ["as it is, base64"], "{encoded}");
     }
     assert_eq!(named(b"eHhrw69uZyJcLyA3Kz8-eXk"), ["as it is, base64url"]);

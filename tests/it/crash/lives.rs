@@ -88,7 +88,11 @@ impl Keeping {
     pub(crate) fn shown(self, folder: &Path) -> std::result::Result<BTreeSet<String>, String> {
         static PLANTED: LazyLock<Planted> = LazyLock::new(|| {
             // The arguments of all calls, the messages of all errors, and the question.
-            Planted::new([("argument", "\"strict\":"), ("error", "failed at attempt"), ("question", "how many?")])
+            Planted::new([
+                ("argument", "\"strict\":"),
+                ("error", "failed at attempt"),
+                ("question", "how many?"),
+            ])
         });
         let found = match self {
             Self::Sqlite | Self::Encrypted(_) => PLANTED.found_below(folder).0,

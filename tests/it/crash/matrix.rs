@@ -510,15 +510,15 @@ fn a_process_that_dies_at_any_boundary_of_any_step_repeats_nothing() {
     );
 }
 
-/// Cells on every diagonal of this many.
-fn is_on_diagonal<const OF: usize>(row: usize, column: usize) -> bool {
-    (row + column).is_multiple_of(OF)
+/// Cells on every eighth diagonal.
+fn is_on_diagonal(row: usize, column: usize) -> bool {
+    (row + column).is_multiple_of(8)
 }
 
 /// On Postgres every cell is what it is on a file. All cells are tried in the way of reaching it that is chosen, and of the
 /// others those on every eighth diagonal.
 fn is_on_postgres_as_on_a_file(way: Way) {
-    let wanted: fn(usize, usize) -> bool = if way == Way::chosen() { |_, _| true } else { is_on_diagonal::<8> };
+    let wanted: fn(usize, usize) -> bool = if way == Way::chosen() { |_, _| true } else { is_on_diagonal };
     is_as_on_a_file(Keeping::Postgres(way), wanted);
 }
 
@@ -548,7 +548,7 @@ fn is_as_on_a_file(keeping: Keeping, wanted: fn(usize, usize) -> bool) {
 
 #[test]
 fn a_process_that_dies_at_any_boundary_repeats_nothing_and_shows_nothing_behind_a_codec() {
-    is_as_on_a_file(Keeping::Encrypted(0), is_on_diagonal::<4>);
+    is_as_on_a_file(Keeping::Encrypted(0), is_on_diagonal);
 }
 
 #[test]
