@@ -97,9 +97,9 @@ rows! {
     an_idempotent_tool_runs_again_under_its_key tab_again tab_again_agent [effect = "tool", idempotent, on_unknown = "retry"];
     an_idempotent_tool_is_retried_as_it_says
         tab_retried tab_retried_agent [effect = "tool", idempotent, on_unknown = "retry", retry(max_retries = 2, delay = "1ms")];
-    a_tool_with_retries_is_in_doubt_all_the_same tab_tries tab_tries_agent [effect = "tool", retry(max_retries = 2, delay = "1ms")];
     a_tool_waits_for_an_operator tab_ask tab_ask_agent [effect = "tool", on_unknown = "ask"];
     a_tool_is_looked_for tab_probe tab_probe_agent [effect = "tool", on_unknown = "probe", probe = looked];
+    a_tool_that_is_looked_for_is_retried_as_it_says tab_tries tab_tries_agent [effect = "tool", on_unknown = "probe", probe = looked, retry(max_retries = 2, delay = "1ms")];
     an_irreversible_tool_is_called_once tab_once tab_once_agent [effect = "tool", irreversible];
     a_tool_needs_approval tab_approved tab_approved_agent [effect = "tool", approval = "required"];
     a_tool_needs_approval_by_its_arguments tab_large tab_large_agent [effect = "tool", approval = |cents| *cents > 100];
