@@ -50,8 +50,9 @@ async fn looked(cx: &mut StepCx, _cents: u32) -> Result<Probe<String>> {
 }
 
 /// Declares the step of each row, with the very text that stands in the table, an agent that has it as a tool, and its test.
+/// The name of the argument comes from where the closures over it are written.
 macro_rules! rows {
-    ($($test:ident $step:ident $agent:ident [$($declared:tt)*] $(. $raised:ident $argument:tt)?;)*) => {
+    ($cents:ident: $($test:ident $step:ident $agent:ident [$($declared:tt)*] $(. $raised:ident $argument:tt)?;)*) => {
         /// The first cells of the table.
         fn declared() -> Vec<String> {
             vec![$(said(stringify!($($declared)*), stringify!($($raised)?))),*]
@@ -60,8 +61,8 @@ macro_rules! rows {
         $(
             /// Moves money.
             #[step($($declared)*)]
-            async fn $step(cx: &mut StepCx, cents: u32) -> Result<String> {
-                let _cents = cents;
+            async fn $step(cx: &mut StepCx, $cents: u32) -> Result<String> {
+                let _cents = $cents;
                 call(cx)
             }
 
@@ -88,7 +89,7 @@ fn said(declared: &str, raised: &str) -> String {
     if raised.is_empty() { format!("`{declared}`") } else { format!("`{declared}`, `tool().{raised}(..)`") }
 }
 
-rows! {
+rows! { cents:
     a_read_runs_again tab_read tab_read_agent [effect = "read"];
     a_question_to_a_model_is_asked_again tab_llm tab_llm_agent [effect = "llm"];
     a_tool_is_called_once tab_tool tab_tool_agent [effect = "tool"];
