@@ -6,50 +6,38 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use aho_corasick::AhoCorasick;
+
 /// What is searched for.
 pub(crate) struct Planted {
-    needles: Vec<Needle>,
-    /// Which needles begin with these two bytes.
-    beginning: Vec<Vec<usize>>,
-}
-
-struct Needle {
-    name: String,
-    form: String,
-    bytes: Vec<u8>,
+    /// Name and form of each, in the order of the patterns.
+    needles: Vec<(String, String)>,
+    search: AhoCorasick,
 }
 
 impl Planted {
     /// Searches for these texts, each of which has a name. Short ones are found by chance.
     pub(crate) fn new<N: Into<String>, T: AsRef<str>>(texts: impl IntoIterator<Item = (N, T)>) -> Self {
-        let mut needles: Vec<Needle> = Vec::new();
+        let (mut needles, mut patterns) = (Vec::new(), Vec::new());
         for (name, text) in texts {
             assert!(text.as_ref().len() >= 8, "{} is found by chance", text.as_ref());
             let name = name.into();
+            // A form that is another one, too, is called by its first name.
+            let mut known = BTreeSet::new();
             for (form, bytes) in forms(text.as_ref()) {
-                if !needles.iter().any(|needle| needle.name == name && needle.bytes == bytes) {
-                    needles.push(Needle { name: name.clone(), form, bytes });
+                if known.insert(bytes.clone()) {
+                    needles.push((name.clone(), form));
+                    patterns.push(bytes);
                 }
             }
         }
-        let mut beginning = vec![Vec::new(); 1 << 16];
-        for (number, needle) in needles.iter().enumerate() {
-            beginning[pair(&needle.bytes)].push(number);
-        }
-        Self { needles, beginning }
+        Self { needles, search: AhoCorasick::new(patterns).unwrap() }
     }
 
     /// What of it is in these bytes: name and form.
     pub(crate) fn found_in(&self, bytes: &[u8]) -> BTreeSet<(String, String)> {
-        let mut found = BTreeSet::new();
-        for (at, two) in bytes.windows(2).enumerate() {
-            for needle in self.beginning[pair(two)].iter().map(|number| &self.needles[*number]) {
-                if bytes[at..].starts_with(&needle.bytes) {
-                    found.insert((needle.name.clone(), needle.form.clone()));
-                }
-            }
-        }
-        found
+        let all = self.search.find_overlapping_iter(bytes);
+        all.map(|found| self.needles[found.pattern().as_usize()].clone()).collect()
     }
 
     /// What of it is in the files below a folder, and how many bytes they have.
@@ -69,10 +57,6 @@ impl Planted {
         }
         (found, searched)
     }
-}
-
-fn pair(bytes: &[u8]) -> usize {
-    usize::from(bytes[0]) << 8 | usize::from(bytes[1])
 }
 
 /// The forms of a text, each with its name.

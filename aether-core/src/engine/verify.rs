@@ -312,7 +312,10 @@ pub(crate) async fn replay(inner: &Arc<Inner>, id: &RunId, recorded: Read) -> Re
     });
     let body: BoxFuture<'static, Completion> =
         in_net(|| workflow.run(Arc::clone(&run), None, &created.input))
-            .map_err(|message| Fault::Panicked { run: id.clone(), message })?
+            .map_err(|message| Fault::Panicked {
+                run: id.clone(),
+                message: inner.shared.redaction.text(message),
+            })?
             .map_err(|error| Fault::Input { run: id.clone(), workflow: created.workflow.clone(), error })?;
     let drive_end = drive(&run, body).await;
     Ok(Replayed { run, workflow, drive_end, unwinding, end })

@@ -94,7 +94,7 @@ async fn cre_say(cx: &mut StepCx, said: String) -> Result<String> {
     cx.heartbeat(credential("progress"));
     let base = cx.dep::<Desk>()?.server.replace("http://", "http://ann:PASSWORD@");
     let base = base.replace("PASSWORD", &encoded(&credential("password in a url")));
-    let url = format!("{base}/echo?key={}", encoded(&credential("http query")));
+    let url = format!("{base}/echo?for={}", encoded(&credential("http query")));
     let request = cx.http().post(url).bearer(&Secret::from(credential("bearer")));
     let request = request.header("x-request-id", credential("http header"));
     let answer = request.json(&json!({ "said": credential("http body") })).send().await?;
