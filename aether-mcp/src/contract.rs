@@ -11,9 +11,6 @@ use aether_core::payload::Payload;
 use crate::input::{InputAnswer, InputQuestion};
 use crate::list::ToolHints;
 
-/// Retries of an idempotent call by default. Each attempt has a key of its own, so a long series of them would hide from
-/// the server that it is one call.
-const IDEMPOTENT_RETRIES: u32 = 3;
 /// Default time for a task.
 const TASK_TIMEOUT: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -238,16 +235,7 @@ impl Contract {
     /// The options of a call as a step of the engine.
     pub(crate) fn step_options(&self) -> StepOptions {
         // What undoes a call that became a task is to cancel the task, if it still runs.
-        let mut options = StepOptions { compensated: true, ..self.options };
-        if !self.changes_world() {
-            options.retry = self.retry;
-        } else if options.idempotent {
-            options.retry = Some(self.retry.unwrap_or(Retry::times(IDEMPOTENT_RETRIES)));
-            if options.on_unknown == OnUnknown::Fail {
-                options.on_unknown = OnUnknown::Retry;
-            }
-        }
-        options
+        StepOptions { compensated: true, ..self.options }.retried(self.retry)
     }
 }
 

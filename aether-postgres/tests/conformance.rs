@@ -19,6 +19,22 @@ async fn store(options: PostgresOptions) -> Fixture {
     Fixture::new(Arc::new(store)).keeping(database)
 }
 
+/// A database of version 2 of the tables, which this build has brought up to date.
+async fn migrated() -> Fixture {
+    let prepare = async |url: String| {
+        let (client, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls).await.unwrap();
+        let connection = tokio::spawn(connection);
+        client.batch_execute(include_str!("version_2/schema.sql")).await.unwrap();
+        client.batch_execute("INSERT INTO aether.schema_version VALUES (1, 2)").await.unwrap();
+        drop(client);
+        connection.await.unwrap().unwrap();
+        drop(PostgresStore::connect(&url).await.unwrap());
+    };
+    let database = Cluster::shared().database_from("version_2", prepare).await;
+    let store = PostgresStore::connect(&database.url()).await.unwrap();
+    Fixture::new(Arc::new(store)).keeping(database)
+}
+
 /// A store of two databases, each of which has half of the buckets.
 async fn two_databases() -> Fixture {
     let cluster = Cluster::shared();
@@ -42,5 +58,6 @@ async fn two_databases() -> Fixture {
 
 aether_testing::store_suite!(postgres, async || store(PostgresOptions::new()).await);
 aether_testing::store_suite!(unprepared, async || store(PostgresOptions::new().pooler(true)).await);
+aether_testing::store_suite!(of_version_2, migrated);
 aether_testing::store_suite!(two_writers, async || store(PostgresOptions::new().writers(2)).await);
 aether_testing::store_suite!(databases, two_databases, without queues);

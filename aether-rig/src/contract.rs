@@ -5,10 +5,6 @@ use std::time::Duration;
 use aether_core::definition::def::{Approval, OnUnknown, Retry, StepOptions};
 use aether_core::outcome::EffectClass;
 
-/// Retries of an idempotent call by default. Each attempt has a key of its own, so a long series of them would hide from
-/// the receiver that it is one call.
-const IDEMPOTENT_RETRIES: u32 = 3;
-
 /// What a program says about a tool. Without a word a tool changes the world: its intent is durable before it is called,
 /// it is called once, and an outcome that nobody knows is [`InDoubt`](aether_core::failure::StepError::InDoubt).
 ///
@@ -83,16 +79,7 @@ impl Contract {
 
     /// The options of a call as a step of the engine.
     pub(crate) fn step_options(&self) -> StepOptions {
-        let mut options = self.options;
-        if !self.changes_world() {
-            options.retry = self.retry;
-        } else if options.idempotent {
-            options.retry = Some(self.retry.unwrap_or(Retry::times(IDEMPOTENT_RETRIES)));
-            if options.on_unknown == OnUnknown::Fail {
-                options.on_unknown = OnUnknown::Retry;
-            }
-        }
-        options
+        self.options.retried(self.retry)
     }
 }
 

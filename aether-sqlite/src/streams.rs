@@ -50,7 +50,7 @@ pub(crate) fn end(conn: &Connection, no: i64, append: &Append) -> rusqlite::Resu
         for stream in streams.open()? {
             match ended.kept(&stream) {
                 Some(digest) if streams.fold(&stream)? => {
-                    let digest = format!("\"{}\"", digest.as_str());
+                    let digest = serde_json::Value::from(digest.as_str()).to_string();
                     streams.insert(&stream, StreamKind::Committed, None, 0, &digest)?;
                 }
                 _ => drop(streams.restart(&stream)?),

@@ -12,3 +12,4 @@ mod refusals;
 mod steps;
 mod tls;
 mod transfers;
+mod version_2;

@@ -8,8 +8,9 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 
 use crate::codec::seal::{BEGIN, DIGEST, Seal, refused};
+use crate::codec::store::CodedStore;
 use crate::store::error::StoreError;
-use crate::store::ledger::{LedgerEntry, LedgerUpdate, PURGED};
+use crate::store::ledger::{LedgerEntry, LedgerUpdate, PURGED, Reservation};
 use crate::vocabulary::codec::{CodecError, PayloadOwner, PayloadPlace};
 use crate::vocabulary::id::{IdempotencyKey, RunId};
 use crate::vocabulary::labels::Labels;
@@ -138,5 +139,22 @@ impl Seal {
             Ok(()) => *entry = opened,
             Err(_) => (entry.result, entry.error) = (None, None),
         }
+    }
+}
+
+impl CodedStore {
+    /// The name under which a store-wide business key is kept: its own where it was reserved before there was a codec.
+    pub(super) async fn reserved_name(&self, business_key: &str) -> Result<String, StoreError> {
+        let name = self.seal.business_key(business_key)?;
+        let is_kept_open = name != business_key && self.inner.reservation(business_key).await?.is_some();
+        Ok(if is_kept_open { business_key.to_owned() } else { name })
+    }
+
+    pub(super) fn open_reservation(&self, business_key: &str, mut found: Reservation) -> Reservation {
+        found.business_key = business_key.to_owned();
+        if let Some(tombstone) = &mut found.sealed {
+            self.seal.open_foreign_entry(tombstone);
+        }
+        found
     }
 }

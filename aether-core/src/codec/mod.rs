@@ -4,9 +4,14 @@
 //! codec of the program; what stands in the open are ids, names, labels, times, and how things stand. Whoever reads through
 //! this store sees what was written. Imports `store` and below.
 
+mod blobs;
+mod inbox;
 pub(crate) mod ledger;
+mod runs;
 pub(crate) mod seal;
+mod starts;
 pub(crate) mod store;
+mod streams;
 pub(crate) mod subjects;
 pub(crate) mod values;
 mod work;

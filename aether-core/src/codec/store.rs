@@ -3,26 +3,22 @@
 //! Promise: what is encoded on its way in is decoded on its way out, and everything else is passed on as it is. Appends and
 //! creations are passed on in the order in which they are called.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::{BoxFuture, ready};
 use jiff::Timestamp;
 
+use crate::codec::runs::of_run;
 use crate::codec::seal::Seal;
-use crate::codec::subjects::{Subject, Subjects};
-use crate::codec::values::is_erased;
-use crate::codec::work::CodedWork;
-use crate::journal::encoded::key_of;
-use crate::journal::event::Event;
-use crate::journal::frame::{Frame, StoredFrame};
+use crate::codec::subjects::Subjects;
+use crate::journal::frame::StoredFrame;
 use crate::journal::large_values::LargeValue;
-use crate::store::api::{Append, Durability, END_REQUESTS, Store, StoreClock, StoredEffect, Work};
+use crate::store::api::{Append, Durability, Store, StoreClock, StoredEffect};
 use crate::store::codes::{DefinitionRecord, ForeignRuns};
 use crate::store::error::{AppendError, StoreError};
 use crate::store::filter::{Cursor, RunFilter};
-use crate::store::ledger::{Acquired, LedgerEntry, Reservation};
+use crate::store::ledger::{LedgerEntry, Reservation};
 use crate::store::purge::{EndedRuns, Purged};
 use crate::store::queues::{DueStarts, KeyedStart, Limit, QueuePosition};
 use crate::store::records::{
@@ -30,12 +26,12 @@ use crate::store::records::{
 };
 use crate::store::schedules::{DueSchedules, ScheduleRecord};
 use crate::store::streams::{StreamItem, StreamWrite};
-use crate::store::waits::{ListedWait, OpenWait, WaitChange, WaitFilter};
+use crate::store::waits::{ListedWait, OpenWait, WaitFilter};
 use crate::store::workers::{KnownWorker, LostRun, Serving, WorkerRecord};
-use crate::vocabulary::codec::{CodecError, PayloadCodec, PayloadOwner, PayloadPlace};
+use crate::vocabulary::codec::PayloadCodec;
 use crate::vocabulary::id::{CodeId, CommandId, Epoch, IdempotencyKey, Position, RunId, WorkerId};
 use crate::vocabulary::labels::Labels;
-use crate::vocabulary::payload::{Digest, Payload};
+use crate::vocabulary::payload::Payload;
 use crate::vocabulary::queue::{LimitPattern, Serves};
 
 /// A store whose values go through a codec: what an engine with
@@ -56,25 +52,9 @@ use crate::vocabulary::queue::{LimitPattern, Serves};
 /// ```
 #[derive(Debug)]
 pub struct CodedStore {
-    inner: Arc<dyn Store>,
-    seal: Seal,
-    subjects: Arc<Subjects>,
-}
-
-/// The place of a run's digest, of a snapshot's state, of a body's progress.
-fn of_run<'p>(run: &'p RunId, name: &'p str) -> PayloadPlace<'p> {
-    PayloadPlace::new(PayloadOwner::Run(run), name)
-}
-
-const INPUT_DIGEST: &str = "digest of the input";
-
-/// Whether a frame holds nothing but the end of a run that somebody asked for, and nothing of what the run did.
-fn is_asked_end(frame: &Frame) -> bool {
-    match serde_json::from_str::<Vec<Event>>(&frame.text).as_deref() {
-        Ok([Event::RunTerminated(_)]) => true,
-        Ok([Event::RunCancelled(end)]) => end.uncompensated.is_empty(),
-        _ => false,
-    }
+    pub(super) inner: Arc<dyn Store>,
+    pub(super) seal: Seal,
+    pub(super) subjects: Arc<Subjects>,
 }
 
 impl CodedStore {
@@ -82,179 +62,10 @@ impl CodedStore {
     pub fn new(inner: Arc<dyn Store>, codec: Option<Arc<dyn PayloadCodec>>) -> Self {
         Self { inner, seal: Seal(codec), subjects: Arc::default() }
     }
-
-    /// The labels of a run, where the codec asks for them. Those of a run that is not advanced here are read each time: it
-    /// may have been purged and started again, for somebody else.
-    async fn labels(&self, run: &RunId) -> Result<Option<Labels>, StoreError> {
-        if !self.seal.needs_labels() {
-            return Ok(None);
-        }
-        if let Some(subject) = self.subjects.advanced(run) {
-            return Ok(Some(subject.labels));
-        }
-        let labels = match self.inner.run(run).await? {
-            Some(record) => Some(record.labels),
-            // It is about to be created.
-            None => self.subjects.labels(run),
-        };
-        labels.map(Some).ok_or_else(|| StoreError::UnknownRun { run: run.clone() })
-    }
-
-    /// The labels of a run that this process advances, or advanced: what its bodies hand over is of that run.
-    fn labels_here(&self, run: &RunId) -> Result<Option<Labels>, StoreError> {
-        if !self.seal.needs_labels() {
-            return Ok(None);
-        }
-        self.subjects.labels(run).map(Some).ok_or_else(|| StoreError::Codec {
-            what: format!("an append of run `{run}`"),
-            run: Some(run.clone()),
-            error: CodecError::Failed { reason: "its labels are not known here".into() },
-        })
-    }
-
-    /// The subject of a run that this process advances.
-    fn advanced(&self, append: &Append) -> Result<Subject, StoreError> {
-        if !self.seal.is_set() {
-            return Ok(Subject::default());
-        }
-        let run = &append.run;
-        let has_key = append.acquire.as_ref().is_some_and(|acquire| acquire.entry.business_key.is_some());
-        match self.subjects.advanced(run) {
-            Some(subject) => Ok(subject),
-            // Under which name its rows hold a key is known from its claim on alone.
-            None if has_key => Err(StoreError::Codec {
-                what: format!("a business key of run `{run}`"),
-                run: Some(run.clone()),
-                error: CodecError::Failed { reason: "the run was not claimed through this store".into() },
-            }),
-            None => Ok(Subject { labels: self.labels_here(run)?.unwrap_or_default(), ..Subject::default() }),
-        }
-    }
-
-    fn seal_append(&self, append: &mut Append) -> Result<(), StoreError> {
-        let (run, first, seal) = (append.run.clone(), append.expected, &self.seal);
-        let subject = self.advanced(append)?;
-        let labels = seal.needs_labels().then_some(&subject.labels);
-        if append.work.is_none() {
-            let sealed = seal.seal_frame(&mut append.frame, &run, labels, first);
-            match sealed {
-                // What an operator says reaches the run although its own key was destroyed.
-                Err(error) if is_erased(&error) && labels.is_some() && is_asked_end(&append.frame) => {
-                    seal.seal_frame(&mut append.frame, &run, None, first)?;
-                }
-                sealed => sealed?,
-            }
-        }
-        for update in &mut append.ledger {
-            seal.seal_update(update, &run, labels)?;
-        }
-        for end in &mut append.streams {
-            seal.seal_end(end, &run, labels)?;
-        }
-        for wait in &mut append.waits {
-            if let WaitChange::Opened(wait) = wait {
-                seal.seal_wait(wait, &run, labels)?;
-            }
-        }
-        if let Some(acquire) = &mut append.acquire {
-            seal.seal_frame(&mut acquire.otherwise, &run, labels, first)?;
-            seal.seal_entry(&mut acquire.entry, &run, labels, &subject.open_keys)?;
-        }
-        let labels = labels.cloned();
-        append.work = append.work.take().map(|work| -> Box<dyn Work> {
-            Box::new(CodedWork { work, seal: seal.clone(), run, labels, position: first })
-        });
-        Ok(())
-    }
-
-    /// Encodes a new run. Answers the number of what this process begins to advance with it, if it does.
-    fn seal_new(&self, new: &mut NewRun) -> Result<Option<u64>, StoreError> {
-        let labels = self.seal.needs_labels().then_some(&new.labels);
-        self.seal.seal_frame(&mut new.frame, &new.id, labels, 0)?;
-        let mut digest = new.digest.as_str().to_owned();
-        self.seal.seal_string(&mut digest, &of_run(&new.id, INPUT_DIGEST).labels(labels))?;
-        new.digest = Digest::stored(&digest);
-        let advances = self.seal.is_set() && new.owner.is_some();
-        Ok(advances.then(|| self.subjects.begin_new(&new.id, &new.labels)).flatten())
-    }
-
-    /// Decodes what a list says of a run, as far as the keys at hand allow.
-    fn open_record(&self, record: &mut RunRecord) {
-        let mut digest = record.digest.as_str().to_owned();
-        if self.seal.open_string(&mut digest, &of_run(&record.id, INPUT_DIGEST)).is_ok() {
-            record.digest = Digest::stored(&digest);
-        }
-    }
-
-    fn opened(&self, mut records: Vec<RunRecord>) -> Vec<RunRecord> {
-        records.iter_mut().for_each(|record| self.open_record(record));
-        records
-    }
-
-    fn open_created(
-        &self,
-        run: &RunId,
-        begun: Option<u64>,
-        created: Result<Created, StoreError>,
-    ) -> Result<Created, StoreError> {
-        let created = created.map(|created| match created {
-            Created::Existing(mut record) => {
-                self.open_record(&mut record);
-                Created::Existing(record)
-            }
-            other => other,
-        });
-        // After an error it may be there all the same, and be launched.
-        if let (Ok(answer), Some(number)) = (&created, begun)
-            && *answer != Created::New
-        {
-            self.subjects.end_begun(run, number);
-        }
-        created
-    }
-
-    /// Notes the business keys that a run acquired before there was a codec: they are held under their own names.
-    async fn hold_open_keys(&self, run: &RunId, frames: &[StoredFrame]) -> Result<(), StoreError> {
-        let is_older = frames.iter().any(|frame| key_of(&frame.text).is_none());
-        if !self.seal.is_set() || !is_older || !self.subjects.is_advanced(run) {
-            return Ok(());
-        }
-        let rows = self.inner.entries(run).await?;
-        let mut open = BTreeSet::new();
-        for key in rows.into_iter().filter_map(|row| row.business_key) {
-            if self.seal.business_key(&key)? != key {
-                open.insert(key);
-            }
-        }
-        self.subjects.hold_open(run, open);
-        Ok(())
-    }
-
-    /// The name under which a store-wide business key is kept: its own where it was reserved before there was a codec.
-    async fn reserved_name(&self, business_key: &str) -> Result<String, StoreError> {
-        let name = self.seal.business_key(business_key)?;
-        let is_kept_open = name != business_key && self.inner.reservation(business_key).await?.is_some();
-        Ok(if is_kept_open { business_key.to_owned() } else { name })
-    }
-
-    fn open_reservation(&self, business_key: &str, mut found: Reservation) -> Reservation {
-        found.business_key = business_key.to_owned();
-        if let Some(tombstone) = &mut found.sealed {
-            self.seal.open_foreign_entry(tombstone);
-        }
-        found
-    }
-
-    fn open_messages(&self, run: &RunId, mut messages: Vec<Message>) -> Result<Vec<Message>, StoreError> {
-        for message in &mut messages {
-            self.seal.open_message(message, run)?;
-        }
-        Ok(messages)
-    }
 }
 
 /// An error that is there already.
-fn failed<'a, T: Send + 'a, E: Send + 'a>(error: E) -> BoxFuture<'a, Result<T, E>> {
+pub(super) fn failed<'a, T: Send + 'a, E: Send + 'a>(error: E) -> BoxFuture<'a, Result<T, E>> {
     Box::pin(ready(Err(error)))
 }
 
@@ -319,56 +130,20 @@ impl Store for CodedStore {
         self.inner.announce(run, labels);
     }
 
-    fn create(&self, mut new: NewRun) -> BoxFuture<'_, Result<Created, StoreError>> {
-        let begun = match self.seal_new(&mut new) {
-            Ok(begun) => begun,
-            Err(error) => return failed(error),
-        };
-        let id = new.id.clone();
-        let creation = self.inner.create(new);
-        Box::pin(async move { self.open_created(&id, begun, creation.await) })
+    fn create(&self, new: NewRun) -> BoxFuture<'_, Result<Created, StoreError>> {
+        self.create_sealed(new)
     }
 
     fn create_fork(
         &self,
-        mut new: NewRun,
-        mut ledger: Vec<LedgerEntry>,
+        new: NewRun,
+        ledger: Vec<LedgerEntry>,
     ) -> BoxFuture<'_, Result<Created, StoreError>> {
-        let sealed = self.seal_new(&mut new).and_then(|begun| {
-            let labels = self.seal.needs_labels().then_some(&new.labels);
-            let open = BTreeSet::new();
-            ledger.iter_mut().try_for_each(|row| self.seal.seal_entry(row, &new.id, labels, &open))?;
-            Ok(begun)
-        });
-        let begun = match sealed {
-            Ok(begun) => begun,
-            Err(error) => return failed(error),
-        };
-        let id = new.id.clone();
-        let creation = self.inner.create_fork(new, ledger);
-        Box::pin(async move { self.open_created(&id, begun, creation.await) })
+        self.create_sealed_fork(new, ledger)
     }
 
-    fn append(&self, mut append: Append) {
-        if let Err(error) = self.seal_append(&mut append) {
-            return append.ack.failed(error.into());
-        }
-        let releases = append.status.as_ref().is_some_and(|to| to.release || to.status.is_terminal());
-        if self.seal.is_set() && (releases || append.acquire.is_some()) {
-            let begun = self.subjects.begun(&append.run).filter(|_| releases);
-            let (seal, subjects, run) = (self.seal.clone(), Arc::clone(&self.subjects), append.run.clone());
-            append.ack = append.ack.reading(move |acquired| {
-                // The run may have been claimed again by now.
-                if let Some(number) = begun {
-                    subjects.end_begun(&run, number);
-                }
-                match acquired {
-                    Acquired::Taken(mut row) => seal.open_entry(&mut row).map(|()| Acquired::Taken(row)),
-                    other => Ok(other),
-                }
-            });
-        }
-        self.inner.append(append);
+    fn append(&self, append: Append) {
+        self.append_sealed(append);
     }
 
     fn load(&self, run: &RunId, from: Position) -> BoxFuture<'_, Result<Vec<StoredFrame>, StoreError>> {
@@ -426,12 +201,7 @@ impl Store for CodedStore {
     fn claim(&self, request: ClaimRequest) -> BoxFuture<'_, Result<Vec<Lease>, StoreError>> {
         Box::pin(async move {
             let mut leases = self.inner.claim(request).await?;
-            for lease in &mut leases {
-                if self.seal.is_set() {
-                    self.subjects.begin(&lease.run.id, &lease.run.labels, lease.run.epoch);
-                }
-                self.open_record(&mut lease.run);
-            }
+            leases.iter_mut().for_each(|lease| self.begin(lease));
             Ok(leases)
         })
     }
@@ -561,17 +331,7 @@ impl Store for CodedStore {
     /// One that cannot be read is passed on as it stands in the store: that it was asked for can be seen.
     fn end_requests<'s>(&'s self, run: &RunId) -> BoxFuture<'s, Result<Vec<Message>, StoreError>> {
         let (run, messages) = (run.clone(), self.inner.inbox(run, 0));
-        Box::pin(async move {
-            let mut messages = messages.await?;
-            messages.retain(|message| END_REQUESTS.contains(&&*message.topic));
-            for message in &mut messages {
-                match self.seal.open_message(message, &run) {
-                    Ok(()) | Err(StoreError::Codec { .. }) => {}
-                    Err(error) => return Err(error),
-                }
-            }
-            Ok(messages)
-        })
+        Box::pin(async move { self.open_end_requests(&run, messages.await?) })
     }
 
     fn unread<'s>(&'s self, run: &RunId) -> BoxFuture<'s, Result<Unread, StoreError>> {
@@ -591,24 +351,7 @@ impl Store for CodedStore {
     }
 
     fn waits(&self, filter: WaitFilter) -> BoxFuture<'_, Result<Vec<ListedWait>, StoreError>> {
-        Box::pin(async move {
-            let mut waits = self.inner.waits(filter.clone()).await?;
-            if let Some(name) = &filter.name
-                && let Some(name) = self.seal.wait_name(name)?
-            {
-                // Some names stand in the open, and some do not.
-                let hidden = WaitFilter { name: Some(name), ..filter.clone() };
-                waits.extend(self.inner.waits(hidden).await?);
-                waits.sort_by_key(|wait| wait.place);
-                if filter.limit > 0 {
-                    waits.truncate(filter.limit);
-                }
-            }
-            for listed in &mut waits {
-                self.seal.open_wait(&mut listed.wait, &listed.run);
-            }
-            Ok(waits)
-        })
+        Box::pin(self.open_waits(filter))
     }
 
     fn unlisted_waits(&self, limit: usize) -> BoxFuture<'_, Result<Vec<RunId>, StoreError>> {
@@ -619,16 +362,10 @@ impl Store for CodedStore {
         &'s self,
         run: &RunId,
         next: Position,
-        mut waits: Vec<OpenWait>,
+        waits: Vec<OpenWait>,
     ) -> BoxFuture<'s, Result<bool, StoreError>> {
         let run = run.clone();
-        Box::pin(async move {
-            let labels = self.labels(&run).await?;
-            for wait in &mut waits {
-                self.seal.seal_wait(wait, &run, labels.as_ref())?;
-            }
-            self.inner.list_waits(&run, next, waits).await
-        })
+        Box::pin(async move { self.list_sealed_waits(&run, next, waits).await })
     }
 
     fn unread_held(&self, worker: &WorkerId) -> BoxFuture<'_, Result<Vec<(RunId, u64)>, StoreError>> {
@@ -670,38 +407,9 @@ impl Store for CodedStore {
 
     fn write_streams(
         &self,
-        mut writes: Vec<StreamWrite>,
+        writes: Vec<StreamWrite>,
     ) -> BoxFuture<'_, Result<Vec<Option<Vec<StreamItem>>>, StoreError>> {
-        // A chunk that cannot be encoded is refused, and takes no other along.
-        let runs: Vec<_> = writes.iter().map(|write| write.run.clone()).collect();
-        let seal = |write: &mut StreamWrite| {
-            let labels = self.labels_here(&write.run)?;
-            self.seal.seal_stream(write, labels.as_ref())
-        };
-        let is_sealed = |write: &mut StreamWrite| match seal(write) {
-            Ok(()) => true,
-            Err(error) => {
-                let (run, command) = (&write.run, &write.command);
-                tracing::warn!(target: "aether::step", %run, %command, %error, "a chunk of a stream cannot be encoded");
-                false
-            }
-        };
-        let sealed: Vec<_> = writes.iter_mut().map(is_sealed).collect();
-        let mut kept = sealed.iter();
-        writes.retain(|_| kept.next().is_some_and(|sealed| *sealed));
-        let written = self.inner.write_streams(writes);
-        Box::pin(async move {
-            let mut written = written.await?.into_iter();
-            let mut answers = Vec::with_capacity(runs.len());
-            for (run, sealed) in runs.iter().zip(sealed) {
-                let mut items = if sealed { written.next().flatten() } else { None };
-                for item in items.iter_mut().flatten() {
-                    self.seal.open_stream(item, run)?;
-                }
-                answers.push(items);
-            }
-            Ok(answers)
-        })
+        self.write_sealed_streams(writes)
     }
 
     fn open_streams(&self, run: &RunId) -> BoxFuture<'_, Result<Vec<CommandId>, StoreError>> {
@@ -725,25 +433,12 @@ impl Store for CodedStore {
 
     fn put_blob(&self, run: &RunId, hash: &str, bytes: Vec<u8>) -> BoxFuture<'_, Result<(), StoreError>> {
         let (run, hash) = (run.clone(), hash.to_owned());
-        Box::pin(async move {
-            let labels = self.labels(&run).await?;
-            let sealed = self.seal.seal_blob(&run, &hash, &bytes, labels.as_ref())?;
-            let name = self.seal.blob_name(&run, &hash)?;
-            self.inner.put_blob(&run, &name, sealed.map_or(bytes, String::into_bytes)).await
-        })
+        Box::pin(async move { self.put_sealed_blob(&run, &hash, bytes).await })
     }
 
     fn blob(&self, run: &RunId, hash: &str) -> BoxFuture<'_, Result<Option<Vec<u8>>, StoreError>> {
         let (run, hash) = (run.clone(), hash.to_owned());
-        Box::pin(async move {
-            let name = self.seal.blob_name(&run, &hash)?;
-            let mut bytes = self.inner.blob(&run, &name).await?;
-            if bytes.is_none() && name != hash {
-                // Stored before there was a codec.
-                bytes = self.inner.blob(&run, &hash).await?;
-            }
-            bytes.map(|bytes| self.seal.open_blob(&run, &hash, bytes)).transpose()
-        })
+        Box::pin(async move { self.opened_blob(&run, &hash).await })
     }
 
     fn put_effect(
@@ -802,23 +497,13 @@ impl Store for CodedStore {
         }
     }
 
-    /// One whose input cannot be read is listed with what stands in the store.
     fn schedules(
         &self,
         after: Option<&str>,
         limit: usize,
     ) -> BoxFuture<'_, Result<Vec<ScheduleRecord>, StoreError>> {
         let schedules = self.inner.schedules(after, limit);
-        Box::pin(async move {
-            let mut schedules = schedules.await?;
-            for schedule in &mut schedules {
-                let mut opened = schedule.clone();
-                if self.seal.open_schedule(&mut opened).is_ok() {
-                    *schedule = opened;
-                }
-            }
-            Ok(schedules)
-        })
+        Box::pin(async move { Ok(self.open_listed(schedules.await?)) })
     }
 
     fn schedule(&self, name: &str) -> BoxFuture<'_, Result<Option<ScheduleRecord>, StoreError>> {
@@ -830,19 +515,8 @@ impl Store for CodedStore {
         })
     }
 
-    /// Leaves out, with a warning, those whose input cannot be read: they start nothing.
     fn due_schedules(&self, query: DueSchedules) -> BoxFuture<'_, Result<Vec<ScheduleRecord>, StoreError>> {
-        Box::pin(async move {
-            let mut due = self.inner.due_schedules(query).await?;
-            due.retain_mut(|schedule| match self.seal.open_schedule(schedule) {
-                Ok(()) => true,
-                Err(error) => {
-                    tracing::warn!(target: "aether::engine", schedule = schedule.name, %error, "a schedule cannot start a run");
-                    false
-                }
-            });
-            Ok(due)
-        })
+        Box::pin(async move { Ok(self.open_due_schedules(self.inner.due_schedules(query).await?)) })
     }
 
     fn remove_schedule(&self, name: &str) -> BoxFuture<'_, Result<bool, StoreError>> {
@@ -869,19 +543,9 @@ impl Store for CodedStore {
         self.inner.queue_position(run, now)
     }
 
-    /// One whose key was destroyed has the record `null`, so that it can be removed.
     fn keyed_start(&self, name: &str) -> BoxFuture<'_, Result<Option<KeyedStart>, StoreError>> {
         let start = self.inner.keyed_start(name);
-        Box::pin(async move {
-            let mut start = start.await?;
-            if let Some(start) = &mut start {
-                match self.seal.open_start(start) {
-                    Err(error) if is_erased(&error) => start.record = Payload::null(),
-                    opened => opened?,
-                }
-            }
-            Ok(start)
-        })
+        Box::pin(async move { start.await?.map(|start| self.open_keyed_start(start)).transpose() })
     }
 
     fn put_keyed_start(
@@ -899,19 +563,8 @@ impl Store for CodedStore {
         self.inner.remove_keyed_start(name, revision)
     }
 
-    /// Leaves out, with a warning, those that cannot be read.
     fn due_starts(&self, query: DueStarts) -> BoxFuture<'_, Result<Vec<KeyedStart>, StoreError>> {
-        Box::pin(async move {
-            let mut due = self.inner.due_starts(query).await?;
-            due.retain_mut(|start| match self.seal.open_start(start) {
-                Ok(()) => true,
-                Err(error) => {
-                    tracing::warn!(target: "aether::engine", name = start.name, %error, "a keyed start cannot begin");
-                    false
-                }
-            });
-            Ok(due)
-        })
+        Box::pin(async move { Ok(self.open_due_starts(self.inner.due_starts(query).await?)) })
     }
 
     fn ended(&self, query: EndedRuns) -> BoxFuture<'_, Result<Vec<(u64, RunRecord)>, StoreError>> {

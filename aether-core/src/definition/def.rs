@@ -286,6 +286,32 @@ impl StepOptions {
         }
     }
 
+    /// These options with the retries of a call of which a program says while it runs what it is. One that changes nothing has
+    /// `retry`, or those of reads. One that is idempotent has `retry`, or [`Retry::REPEATS`], and is made again under its key
+    /// where its outcome is unknown, unless the options say otherwise. Any other has none, whatever `retry` says.
+    ///
+    /// ```
+    /// use aether_core::definition::def::{OnUnknown, Retry, StepOptions};
+    /// use aether_core::outcome::EffectClass;
+    /// let tool = StepOptions::of(EffectClass::Tool);
+    /// let idempotent = StepOptions { idempotent: true, ..tool }.retried(None);
+    /// assert_eq!((idempotent.retry, idempotent.on_unknown), (Some(Retry::REPEATS), OnUnknown::Retry));
+    /// assert_eq!(tool.retried(Some(Retry::times(9))), tool);
+    /// ```
+    pub fn retried(self, retry: Option<Retry>) -> Self {
+        if !self.class.changes_world() {
+            return Self { retry, ..self };
+        }
+        if !self.idempotent {
+            return self;
+        }
+        let on_unknown = match self.on_unknown {
+            OnUnknown::Fail => OnUnknown::Retry,
+            said => said,
+        };
+        Self { retry: Some(retry.unwrap_or(Retry::REPEATS)), on_unknown, ..self }
+    }
+
     /// The defaults of `class`.
     pub const fn of(class: EffectClass) -> Self {
         let timeout = match class {
@@ -363,6 +389,10 @@ impl Retry {
     /// Default of reads and model calls: attempts for an hour, three retries at most after failures without a class. The
     /// waits begin with 200 ms and double up to a minute, each up to a fifth shorter.
     pub const READ: Self = Self { unclassified: 3, ..Self::within(Duration::from_secs(60 * 60)) };
+
+    /// Default of a call that the receiver knows by its key, where it is not a declared step: three retries. Each attempt has a
+    /// key of its own, so a long series of them would hide from the receiver that it is one call.
+    pub const REPEATS: Self = Self::times(3);
 
     /// The default of `class`: [`Retry::READ`] for reads and model calls, [`Retry::NONE`] for all others.
     pub const fn of(class: EffectClass) -> Self {

@@ -24,6 +24,7 @@ use crate::store::open_waits::OpenWaits;
 use crate::vocabulary::failure::Failure;
 use crate::vocabulary::id::RunId;
 use crate::vocabulary::net::in_net;
+use crate::vocabulary::payload::Payload;
 
 /// Result of [`Engine::verify`]: a replay that fits its history. One that does not is a [`VerifyError`].
 #[derive(Clone, Debug, PartialEq)]
@@ -213,7 +214,7 @@ fn without_uncompensated(mut event: Event) -> Event {
     event
 }
 
-/// Whether the code leads to the recorded end; a result may be recorded in an older encoding.
+/// Whether the code leads to the recorded end; a result or a failure may be recorded in an older encoding.
 fn is_same_end(workflow: &RegisteredWorkflow, produced: &Event, recorded: Event) -> bool {
     match (produced, recorded) {
         (Event::RunCompleted(produced), Event::RunCompleted(mut recorded)) => {
@@ -221,6 +222,15 @@ fn is_same_end(workflow: &RegisteredWorkflow, produced: &Event, recorded: Event)
                 && let Ok(Ok(normal)) = in_net(|| workflow.normal_output(&recorded.result))
             {
                 recorded.result = normal;
+            }
+            *produced == recorded
+        }
+        (Event::RunFailed(produced), Event::RunFailed(mut recorded)) => {
+            if produced.error != recorded.error
+                && let Ok(failure) = recorded.error.decode::<Failure>()
+                && let Ok(normal) = Payload::encode(&failure)
+            {
+                recorded.error = normal;
             }
             *produced == recorded
         }
@@ -302,7 +312,10 @@ pub(crate) async fn replay(inner: &Arc<Inner>, id: &RunId, recorded: Read) -> Re
     });
     let body: BoxFuture<'static, Completion> =
         in_net(|| workflow.run(Arc::clone(&run), None, &created.input))
-            .map_err(|message| Fault::Panicked { run: id.clone(), message })?
+            .map_err(|message| Fault::Panicked {
+                run: id.clone(),
+                message: inner.shared.redaction.text(message),
+            })?
             .map_err(|error| Fault::Input { run: id.clone(), workflow: created.workflow.clone(), error })?;
     let drive_end = drive(&run, body).await;
     Ok(Replayed { run, workflow, drive_end, unwinding, end })

@@ -188,9 +188,12 @@ impl StepCall {
 
 /// A changed resource as it may be recorded.
 pub(crate) fn redacted(redaction: &Redaction, changed: StateChanged) -> StateChanged {
+    let text = |text: Option<String>| text.map(|text| redaction.text(text));
     StateChanged {
         id: redaction.text(changed.id),
-        external_ref: changed.external_ref.map(|name| redaction.text(name)),
+        version: text(changed.version),
+        etag: text(changed.etag),
+        external_ref: text(changed.external_ref),
         ..changed
     }
 }

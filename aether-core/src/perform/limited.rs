@@ -28,7 +28,7 @@ impl StepCall {
         let of_this = |waited: &LimitAwaited| waited.attempt == attempt && waited.limit == *name;
         let recorded = self.limited.take().filter(of_this);
         self.booked = self.tokens_at_most();
-        let mut is_late_again = false;
+        let mut took_another_place = false;
         let mut waited = match recorded {
             Some(waited) => waited,
             None => match self.take_place(&name).await {
@@ -47,8 +47,8 @@ impl StepCall {
                 Some((longer, held_ms)) => (longer.saturating_sub(late), held_ms),
                 // Its place is long past: many that come so late would begin at once. Said once, so that a machine that is
                 // always late goes on all the same.
-                None if late > bookings.late_after() && !is_late_again => {
-                    is_late_again = true;
+                None if late > bookings.late_after() && !took_another_place => {
+                    took_another_place = true;
                     match self.take_place(&name).await {
                         Some(Taken { wait, held_ms }) if !wait.is_zero() => (wait, held_ms),
                         _ => return,

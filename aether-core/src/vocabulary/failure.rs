@@ -45,6 +45,7 @@ pub struct Failure {
     time_limit: Option<Box<TimeLimit>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     kind: Option<Box<str>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     over_budget: Option<Box<OverBudget>>,
 }
 
@@ -621,6 +622,13 @@ pub(crate) fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_failure_does_not_have_is_not_recorded() {
+        let recorded = serde_json::to_string(&Failure::permanent("no such user")).unwrap();
+        assert_eq!(recorded, r#"{"message":"no such user","class":"permanent"}"#);
+        assert_eq!(serde_json::from_str::<Failure>(&recorded).unwrap(), Failure::permanent("no such user"));
+    }
 
     #[test]
     fn the_question_mark_keeps_the_class_of_a_step_error() {

@@ -9,6 +9,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::vocabulary::callback_token::CallbackToken;
+use crate::vocabulary::quoted_text::places;
 use crate::vocabulary::walk::{Leaf, Place, Rewrite, quoted, rewrite};
 
 /// Replacement for a secret where different secrets need not be distinguished.
@@ -135,8 +136,8 @@ impl Masking {
         self
     }
 
-    /// Also finds this very text: a password, a key that the program has. It is found in strings and in names of members, and
-    /// as a number. Texts of less than four bytes are not looked for.
+    /// Also finds this very text: a password, a key that the program has. It is found in strings and in names of members, also
+    /// percent-encoded and with JSON's escapes, and as a number. Texts of less than four bytes are not looked for.
     #[must_use]
     pub fn text(mut self, secret: impl Into<String>) -> Self {
         let secret = secret.into();
@@ -235,7 +236,7 @@ impl Masking {
             }
         }
         for known in &self.known {
-            spans.extend(text.match_indices(known.as_str()).map(|(at, _)| at..at + known.len()));
+            spans.extend(places(text, known));
         }
         for finder in &self.finders {
             spans.extend(finder(text).into_iter().filter(|span| text.get(span.clone()).is_some()));

@@ -20,6 +20,7 @@ pub(crate) mod net;
 pub mod outcome;
 pub mod payload;
 pub mod queue;
+pub(crate) mod quoted_text;
 pub(crate) mod redaction;
 pub mod waiting;
 pub(crate) mod walk;

@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
-use aether_core::definition::def::{OnUnknown, Retry, StepOptions};
+use aether_core::definition::def::{Retry, StepOptions};
 use aether_core::deps::Deps;
 use aether_core::failure::{Failure, StepError};
 use aether_core::outcome::EffectClass;
@@ -302,25 +302,14 @@ impl<'c> HttpRequest<&'c mut Cx> {
     }
 }
 
-/// Retries of an idempotent request by default. Each attempt has a key of its own, so a long series of them would hide from
-/// the receiver that it is one request.
-const IDEMPOTENT_RETRIES: u32 = 3;
-
 /// How long a run stays in memory for a host that asked to be left alone.
 const IN_MEMORY: Duration = Duration::from_secs(1);
 
 fn options(method: &Method, idempotent: bool, retry: Option<Retry>) -> StepOptions {
     let class = if method.is_safe() { EffectClass::Read } else { EffectClass::Http };
+    let idempotent = idempotent && class.changes_world();
     // The exchange has a timeout of its own, which can tell whether anything was sent.
-    let mut options = StepOptions { timeout: None, ..StepOptions::of(class) };
-    if class == EffectClass::Read {
-        options.retry = retry;
-    } else if idempotent {
-        options.idempotent = true;
-        options.on_unknown = OnUnknown::Retry;
-        options.retry = Some(retry.unwrap_or(Retry::times(IDEMPOTENT_RETRIES)));
-    }
-    options
+    StepOptions { timeout: None, idempotent, ..StepOptions::of(class) }.retried(retry)
 }
 
 /// The body of a request made by a workflow. It holds what is not recorded: credentials.

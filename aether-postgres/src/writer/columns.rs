@@ -244,7 +244,7 @@ columns!(
         command: &'a str = "text",
         attempt: i64 = "int8",
         at: i64 = "int8",
-        digest: Option<&'a str> = "text",
+        digest: Option<String> = "text",
         keeps: Option<String> = "text",
     }
 );

@@ -50,7 +50,7 @@ impl<'a> StreamEnds<'a> {
                 command,
                 i64::from(end.attempt),
                 row::micros(append.at),
-                end.digest.as_ref().map(|digest| digest.as_str()),
+                end.digest.as_ref().map(|digest| serde_json::Value::from(digest.as_str()).to_string()),
                 end.keeps.as_ref().map(|keeps| serde_json::to_string(keeps).unwrap_or_default()),
             );
         }
@@ -103,7 +103,7 @@ pub(crate) fn end() -> &'static str {
     INSERT INTO streams(shard, run, stream, seq, since, kind, command, attempt, epoch, at, part, data)
     SELECT shard, run, stream, seq, CASE WHEN last IS NULL THEN since ELSE seq END,
         CASE WHEN last IS NULL THEN 2 ELSE 3 END, command, attempt, epoch, at,
-        CASE WHEN last IS NULL THEN part ELSE 0 END, CASE WHEN last IS NULL THEN 'null' ELSE '\"' || digest || '\"' END FROM marks",
+        CASE WHEN last IS NULL THEN part ELSE 0 END, CASE WHEN last IS NULL THEN 'null' ELSE digest END FROM marks",
             arrays("e", Ends::COLUMNS, &mut 1)
         )
     })

@@ -174,15 +174,18 @@ pub async fn an_end_folds(store: &Arc<dyn Store>) {
     assert_eq!(store.open_streams(&run_id("a")).await, Ok(vec![command("y")]));
     hand.append(|append| append.streams = vec![end("x", None)]).await.unwrap();
     assert_eq!(items(store).await, all, "nothing of it was open");
-    // The same command in the next generation of the run.
+    // The same command in the next generation of the run. What a codec makes of a digest is any text.
     wrote(store, of_execution(3, chunk("x", 1, 0, "[5]"))).await.unwrap();
+    let text = serde_json::Value::from(r#"{"key":"\\ é"}"#);
+    let digest = serde_json::from_value(text.clone()).ok();
     hand.append(|append| {
-        append.streams = vec![end("x", None)];
+        append.streams = vec![StreamEnd { digest, ..end("x", None) }];
         append.renews = Some(renewal(0));
     })
     .await
     .unwrap();
-    assert_eq!(items(store).await.len(), 5);
+    let all = items(store).await;
+    assert_eq!((all.len(), &all[4].2, &all[4].3), (5, &StreamKind::Committed, &text.to_string()));
     assert_eq!(store.open_streams(&run_id("nobody")).await, Ok(Vec::new()));
 }
 

@@ -4,10 +4,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use aether::effect::Payload;
+use aether::encryption::{CodedStore, Encryption, Keys, SecretKey};
 use aether::engine::{EngineBuilder, Limits};
 use aether::error::RunError;
 use aether::id::{InvocationId, RunId};
@@ -31,6 +32,7 @@ use super::model::ANSWER;
 use super::program::{Call, Case, Moment, Part, Word, leaves_runs_alone, needs_operator};
 use super::stage::{Deeds, Life, Stage, mixed};
 use super::steps::AsLeft;
+use crate::planted::Planted;
 use crate::postgres::way::{Way, block_on};
 use crate::seeds::kit::flushed;
 
@@ -50,8 +52,57 @@ pub(crate) enum Keeping {
     Memory,
     /// In a SQLite file, by the real clock.
     Sqlite,
+    /// Like that, and encrypted: in the life of this number, which has a key of its own and the keys of all lives before.
+    Encrypted(u8),
     /// In a Postgres database that is reached in this way, by the real clock.
     Postgres(Way),
+}
+
+impl Keeping {
+    /// The same in the life of this number, from 0.
+    pub(crate) fn in_life(self, number: usize) -> Self {
+        match self {
+            Self::Encrypted(_) => Self::Encrypted(u8::try_from(number).unwrap()),
+            other => other,
+        }
+    }
+
+    /// What encrypts in this life.
+    fn codec(self) -> Option<Encryption> {
+        let Self::Encrypted(life) = self else { return None };
+        let key = |number: u8| SecretKey::from([number; 32]);
+        let ring = Keys::new(format!("life {life}"), key(life), key(200));
+        Some(Encryption::new((0..life).fold(ring, |ring, old| ring.and_old(format!("life {old}"), key(old)))))
+    }
+
+    /// What reads `store` in this life.
+    pub(crate) fn reading(self, store: &Arc<dyn Store>) -> Arc<dyn Store> {
+        match self.codec() {
+            Some(codec) => Arc::new(CodedStore::new(store.clone(), Some(Arc::new(codec)))),
+            None => store.clone(),
+        }
+    }
+
+    /// What of a program may not be in the folder of its file, and is: all of what is searched for, where it is not
+    /// encrypted.
+    pub(crate) fn shown(self, folder: &Path) -> std::result::Result<BTreeSet<String>, String> {
+        static PLANTED: LazyLock<Planted> = LazyLock::new(|| {
+            // The arguments of all calls, the messages of all errors, and the question.
+            Planted::new([
+                ("argument", "\"strict\":"),
+                ("error", "failed at attempt"),
+                ("question", "how many?"),
+            ])
+        });
+        let found = match self {
+            Self::Sqlite | Self::Encrypted(_) => PLANTED.found_below(folder).0,
+            Self::Memory | Self::Postgres(_) => BTreeSet::new(),
+        };
+        match self {
+            Self::Encrypted(_) if !found.is_empty() => Err(format!("these stand in the open: {found:?}")),
+            _ => Ok(found.into_iter().map(|(name, _)| name).collect()),
+        }
+    }
 }
 
 /// What outlives a process: a place that another one can open.
@@ -111,6 +162,8 @@ pub(crate) struct Lived {
     pub(crate) bodies: u64,
     /// What does not replay, or is illegal.
     pub(crate) faults: Vec<String>,
+    /// What of the program stood in its file in the open.
+    pub(crate) shown: BTreeSet<String>,
 }
 
 /// Executes the program of `case`, in processes that die as told.
@@ -118,14 +171,15 @@ pub(crate) fn live(case: &Case, deaths: &[Death], keeping: Keeping) -> std::resu
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
     let memory = Arc::new(AgreeingStore::new(MemoryStore::new()));
     let (address, database) = Address::make(keeping, folder.path());
-    let (stage, mut cut) = (Stage::default(), BTreeSet::new());
+    let (stage, mut cut, mut shown) = (Stage::default(), BTreeSet::new(), BTreeSet::new());
     let mut at = Timestamp::from_second(1_767_225_600).map_err(|error| error.to_string())?;
     for number in 0..=deaths.len() {
-        let runtime = runtime(keeping);
+        let (runtime, keeping) = (runtime(keeping), keeping.in_life(number));
         let inner: Arc<dyn Store> = match keeping {
             Keeping::Memory => memory.clone(),
-            Keeping::Sqlite | Keeping::Postgres(_) => runtime.block_on(address.open())?,
+            _ => runtime.block_on(address.open())?,
         };
+        let reading = keeping.reading(&inner);
         let seed = case.seed.wrapping_add(number as u64);
         let life = One::begin(case, &stage, &inner, keeping, at, seed, deaths.get(number).copied());
         let ended = runtime.block_on(life.live());
@@ -134,10 +188,12 @@ pub(crate) fn live(case: &Case, deaths: &[Death], keeping: Keeping) -> std::resu
         if let Some(database) = &database {
             block_on(database.until_idle());
         }
+        // With the log of the file, which holds what was overwritten.
+        shown.extend(keeping.shown(folder.path())?);
         match ended? {
             End::Ended(result) => {
                 let (writes, effects) = (life.store.writes(), life.effects());
-                let lived = runtime.block_on(left(&inner, result, cut))?;
+                let lived = runtime.block_on(left(&reading, result, cut))?;
                 let mut deeds = stage.deeds();
                 if keeping != Keeping::Memory {
                     bookings::add(&address, &mut deeds)?;
@@ -146,6 +202,7 @@ pub(crate) fn live(case: &Case, deaths: &[Death], keeping: Keeping) -> std::resu
                     return Err(format!("the list of open waits differs: {differs}"));
                 }
                 return Ok(Lived {
+                    shown,
                     deeds,
                     crashes: number,
                     writes,
@@ -156,7 +213,7 @@ pub(crate) fn live(case: &Case, deaths: &[Death], keeping: Keeping) -> std::resu
             }
             End::Died(when) => {
                 at = when.saturating_add(LEASE + Duration::from_secs(1)).unwrap_or(Timestamp::MAX);
-                cut.extend(runtime.block_on(cut_off(&*inner))?);
+                cut.extend(runtime.block_on(cut_off(&*reading))?);
                 stage.end();
                 // What the end of a process does: its locks are gone.
                 runtime.block_on(inner.close()).map_err(|error| error.to_string())?;
@@ -268,7 +325,7 @@ impl<'a> One<'a> {
                 let lease = Duration::from_secs(20);
                 Engine::builder().environment(world.clone()).lease(lease).poll_interval(LEASE)
             }
-            Keeping::Sqlite | Keeping::Postgres(_) => {
+            Keeping::Sqlite | Keeping::Encrypted(_) | Keeping::Postgres(_) => {
                 let pause = Duration::from_millis(5);
                 // A process that is to die at the write of a number counts them best when none depends on the clock.
                 let grace = if Stage::is_alone() { LEASE } else { pause };
@@ -280,6 +337,10 @@ impl<'a> One<'a> {
         let limits = Limits { inline: self.case.inline, ..Limits::default() };
         let builder = builder.store(self.store.clone()).provide(self.stage.clone()).limits(limits);
         let builder = builder.verifier("file", AsLeft);
+        let builder = match self.keeping.codec() {
+            Some(codec) => builder.payload_codec(codec),
+            None => builder,
+        };
         tokio::select! {
             biased;
             () = self.store.crashed() => Ok(End::Died(world.now())),
@@ -368,8 +429,9 @@ pub(crate) async fn left(
             faults.push(format!("{run} does not replay: {error}"));
         }
     }
-    let deeds = BTreeMap::new();
-    Ok(Lived { result, journals, ledger, cut, deeds, crashes: 0, writes: 0, effects: 0, bodies: 0, faults })
+    let (deeds, shown) = (BTreeMap::new(), BTreeSet::new());
+    let (crashes, writes, effects, bodies) = (0, 0, 0, 0);
+    Ok(Lived { result, journals, ledger, cut, deeds, crashes, writes, effects, bodies, faults, shown })
 }
 
 /// Sends the signals that are waited for, answers, decides and reports.

@@ -34,6 +34,8 @@ const FOLDER: &str = "AETHER_MATRIX_FOLDER";
 const PROGRAM: &str = "AETHER_MATRIX_PROGRAM";
 const DEATH: &str = "AETHER_MATRIX_DEATH";
 const INLINE: &str = "AETHER_MATRIX_INLINE";
+/// Number of the life of an encrypted program.
+const LIFE: &str = "AETHER_MATRIX_LIFE";
 
 /// What a process says before the number of its writes to the effect store.
 const EFFECTS: &str = "effects ";
@@ -217,11 +219,13 @@ fn waiting_rows() -> Vec<Row> {
 fn writes(row: &Row, keeping: Keeping) -> Writes {
     let folder = tempfile::tempdir().unwrap();
     let (address, _database) = Address::make(keeping, folder.path());
-    let output = process(folder.path(), &address, &row.case, None).wait_with_output().unwrap();
+    let output = process(folder.path(), &address, &row.case, keeping, None).wait_with_output().unwrap();
     assert!(output.status.success());
     let run = aether::id::RunId::new(RUN).unwrap();
-    let frames =
-        runtime(keeping).block_on(async { address.open().await.unwrap().load(&run, 0).await.unwrap() });
+    let frames = runtime(keeping).block_on(async {
+        let store = address.open().await.unwrap();
+        keeping.reading(&store).load(&run, 0).await.unwrap()
+    });
     let number = |wanted: fn(&Event) -> bool| {
         let about = |event: &Event| event.command().is_some_and(|command| row.is_about(command.name()));
         let holds = |event: &Event| wanted(event) && about(event);
@@ -270,7 +274,7 @@ fn is_outcome(event: &Event) -> bool {
 }
 
 /// This program once more, executing `case` in `folder` until it dies as told or the run ends.
-fn process(folder: &Path, address: &Address, case: &Case, death: Option<Death>) -> Child {
+fn process(folder: &Path, address: &Address, case: &Case, keeping: Keeping, death: Option<Death>) -> Child {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args([
         "crash::matrix::a_process_started_by_the_matrix_executes_its_program",
@@ -280,6 +284,9 @@ fn process(folder: &Path, address: &Address, case: &Case, death: Option<Death>) 
     command.env(INLINE, case.inline.to_string());
     if let Address::Server(way, url) = address {
         command.env(SERVER, url).env("AETHER_STORE", way.name());
+    }
+    if let Keeping::Encrypted(life) = keeping {
+        command.env(LIFE, life.to_string());
     }
     command.env(FOLDER, folder).env(PROGRAM, serde_json::to_string(&case.block).unwrap());
     if let Some(death) = death {
@@ -316,7 +323,10 @@ fn a_process_started_by_the_matrix_executes_its_program() {
     let stage = Stage::on(&folder.join("deeds")).alone();
     let (address, keeping) = match std::env::var(SERVER) {
         Ok(url) => (Address::Server(Way::chosen(), url), Keeping::Postgres(Way::chosen())),
-        Err(_) => (Address::File(folder.join("case.db")), Keeping::Sqlite),
+        Err(_) => {
+            let encrypted = std::env::var(LIFE).ok().map(|life| Keeping::Encrypted(life.parse().unwrap()));
+            (Address::File(folder.join("case.db")), encrypted.unwrap_or(Keeping::Sqlite))
+        }
     };
     let runtime = runtime(keeping);
     let store = runtime.block_on(address.open()).unwrap();
@@ -347,18 +357,21 @@ fn kill_there(process: &mut Child) {
 fn cell(row: &Row, death: Death, keeping: Keeping) -> Result<String, String> {
     let (case, folder) = (&row.case, tempfile::tempdir().map_err(|error| error.to_string())?);
     let (address, _database) = Address::make(keeping, folder.path());
-    kill_there(&mut process(folder.path(), &address, case, Some(death)));
+    kill_there(&mut process(folder.path(), &address, case, keeping, Some(death)));
+    keeping.shown(folder.path())?;
     let runtime = runtime(keeping);
     let store = runtime.block_on(address.open())?;
-    let cut = runtime.block_on(cut_off(&*store))?;
+    let cut = runtime.block_on(cut_off(&*keeping.reading(&store)))?;
     runtime.block_on(store.close()).map_err(|error| error.to_string())?;
-    let output = process(folder.path(), &address, case, None).wait_with_output();
+    let keeping = keeping.in_life(1);
+    let output = process(folder.path(), &address, case, keeping, None).wait_with_output();
     let output = output.map_err(|error| error.to_string())?;
     if !output.status.success() {
         return Err(format!("the second process failed: {}", String::from_utf8_lossy(&output.stdout)));
     }
+    keeping.shown(folder.path())?;
     let stage = Stage::on(&folder.path().join("deeds"));
-    let store = runtime.block_on(address.open())?;
+    let store = keeping.reading(&runtime.block_on(address.open())?);
     let result = runtime.block_on(recorded(&*store))?;
     let mut lived = Lived { deeds: stage.deeds(), ..runtime.block_on(left(&store, result, cut))? };
     bookings::add(&address, &mut lived.deeds)?;
@@ -497,19 +510,28 @@ fn a_process_that_dies_at_any_boundary_of_any_step_repeats_nothing() {
     );
 }
 
+/// Cells on every eighth diagonal.
+fn is_on_diagonal(row: usize, column: usize) -> bool {
+    (row + column).is_multiple_of(8)
+}
+
 /// On Postgres every cell is what it is on a file. All cells are tried in the way of reaching it that is chosen, and of the
 /// others those on every eighth diagonal.
-fn is_as_on_a_file(way: Way) {
+fn is_on_postgres_as_on_a_file(way: Way) {
+    let wanted: fn(usize, usize) -> bool = if way == Way::chosen() { |_, _| true } else { is_on_diagonal };
+    is_as_on_a_file(Keeping::Postgres(way), wanted);
+}
+
+/// Every cell that is wanted is what it is on a file.
+fn is_as_on_a_file(keeping: Keeping, wanted: fn(usize, usize) -> bool) {
     let file =
         std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/crash/matrix.md"));
     let file = file.unwrap();
     let mut expected = file.split("\n\n");
     let in_store = vec![Row::call(head(Kind::OnceInStore), Kind::OnceInStore)];
-    let wanted: fn(usize, usize) -> bool =
-        if way == Way::chosen() { |_, _| true } else { |row, column| (row + column) % 8 == 0 };
     let mut tried = 0;
     for (rows, columns) in [(rows(), BODY), (waiting_rows(), WORD), (in_store, KEY)] {
-        let cells = cells(&rows, columns, Keeping::Postgres(way), wanted);
+        let cells = cells(&rows, columns, keeping, wanted);
         none_broken(&rows, columns, &cells);
         let table = expected.next().unwrap();
         for ((row, column), cell) in &cells {
@@ -517,24 +539,29 @@ fn is_as_on_a_file(way: Way) {
             let line = table.lines().find_map(|line| line.strip_prefix(&head)).unwrap();
             let on_a_file = line.split('|').nth(*column).unwrap().trim();
             let boundary = columns[*column].1;
-            assert_eq!(cell.as_deref(), Ok(on_a_file), "{head} killed {boundary}, {}", way.name());
+            assert_eq!(cell.as_deref(), Ok(on_a_file), "{head} killed {boundary}, {keeping:?}");
         }
         tried += cells.len();
     }
-    println!("{}: {tried} cells", way.name());
+    println!("{keeping:?}: {tried} cells");
+}
+
+#[test]
+fn a_process_that_dies_at_any_boundary_repeats_nothing_and_shows_nothing_behind_a_codec() {
+    is_as_on_a_file(Keeping::Encrypted(0), is_on_diagonal);
 }
 
 #[test]
 fn a_process_that_dies_at_any_boundary_repeats_nothing_on_postgres() {
-    is_as_on_a_file(Way::Plain);
+    is_on_postgres_as_on_a_file(Way::Plain);
 }
 
 #[test]
 fn a_process_that_dies_at_any_boundary_repeats_nothing_on_postgres_in_portable_mode() {
-    is_as_on_a_file(Way::Portable);
+    is_on_postgres_as_on_a_file(Way::Portable);
 }
 
 #[test]
 fn a_process_that_dies_at_any_boundary_repeats_nothing_on_postgres_through_pgbouncer() {
-    is_as_on_a_file(Way::Pooler);
+    is_on_postgres_as_on_a_file(Way::Pooler);
 }

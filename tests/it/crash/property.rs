@@ -55,6 +55,9 @@ fn check(case: &Case, keeping: Keeping, tally: &Tally) -> Result<(), String> {
         };
         count(tally, fact);
     }
+    for place in &crashed.shown {
+        count(tally, format!("in the open: {place}"));
+    }
     for key in crashed.deeds.keys() {
         let name = key.rsplit(':').nth(1).unwrap_or_default();
         count(tally, format!("called: {name}"));
@@ -169,6 +172,19 @@ fn a_crashed_program_on_sqlite_ends_as_an_undisturbed_one() {
     let tally = try_cases(cases, Keeping::Sqlite, test);
     if cases >= 30 {
         covers(&tally, ["compared with the undisturbed run", "1 deaths", "called: book"].map(str::to_owned));
+        // What the next test does not find.
+        covers(&tally, ["argument", "error", "question"].map(|place| format!("in the open: {place}")));
+    }
+}
+
+#[test]
+fn a_crashed_program_behind_a_codec_ends_as_an_undisturbed_one_and_shows_nothing() {
+    let cases = number("AETHER_CASES").map_or(12, |cases| cases.div_ceil(20));
+    let test = "crash::property::a_crashed_program_behind_a_codec_ends_as_an_undisturbed_one_and_shows_nothing";
+    let tally = try_cases(cases, Keeping::Encrypted(0), test);
+    if cases >= 12 {
+        let covered = ["compared with the undisturbed run", "1 deaths", "2 deaths", "called: book"];
+        covers(&tally, covered.map(str::to_owned));
     }
 }
 

@@ -276,10 +276,10 @@ fn one_run(
             if kind.changes_world() { &mut figures.repeated_sends } else { &mut figures.repeated_reads };
         *repeated += deeds.calls - 1;
     }
-    let (cut, faults) = (Default::default(), Vec::new());
-    let (writes, effects, bodies) = (0, 0, 0);
+    let (cut, faults, shown) = Default::default();
+    let (crashes, writes, effects, bodies) = (0, 0, 0, 0);
     let mut lived =
-        Lived { result, journals, ledger, cut, deeds, crashes: 0, writes, effects, bodies, faults };
+        Lived { result, journals, ledger, cut, deeds, crashes, writes, effects, bodies, faults, shown };
     let facts = Facts::of(&lived);
     for decision in facts.decisions.values().flatten() {
         match decision {

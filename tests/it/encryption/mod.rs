@@ -2,6 +2,7 @@
 
 mod everything;
 mod keys;
+mod killed;
 mod plaintext;
 mod subjects;
 

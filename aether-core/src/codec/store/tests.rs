@@ -3,10 +3,13 @@
 use futures_util::FutureExt as _;
 
 use super::*;
-use crate::journal::event::{RunCancelled, RunCreated, RunTerminated, Uncompensated};
-use crate::journal::frame::CHAIN_START;
+use crate::codec::runs::is_asked_end;
+use crate::journal::event::{Event, RunCancelled, RunCreated, RunTerminated, Uncompensated};
+use crate::journal::frame::{CHAIN_START, Frame};
+use crate::store::api::END_REQUESTS;
 use crate::store::memory::MemoryStore;
-use crate::vocabulary::codec::EncodedPayload;
+use crate::vocabulary::codec::{CodecError, EncodedPayload, PayloadPlace};
+use crate::vocabulary::payload::Digest;
 
 /// Encodes with the key that the label `who` names, and binds to the place. What is wrong is wrong with all keys of people.
 #[derive(Debug, Default)]

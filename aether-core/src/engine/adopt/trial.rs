@@ -85,7 +85,7 @@ pub(crate) async fn try_run(inner: &Arc<Inner>, record: &RunRecord) -> Result<Tr
         Ok(Ok(Err(VerifyError::Fault(fault)))) if fault.needs_other_code() => found(Some(fault)),
         Ok(Ok(Err(VerifyError::Fault(fault)))) => Err(fault),
         Ok(Err(panic)) => {
-            let message = panic_message(&*panic);
+            let message = inner.shared.redaction.text(panic_message(&*panic));
             found(Some(Fault::Panicked { run: run.clone(), message }))
         }
         Err(_aborted) => Err(Fault::ShutDown { run: run.clone() }),

@@ -143,7 +143,11 @@ pub(crate) async fn drive(run: &Arc<Run>, body: BoxFuture<'static, Completion>) 
         match polled {
             Ok(Poll::Ready(completion)) => return Poll::Ready(DriveEnd::Done(completion)),
             Ok(Poll::Pending) => {}
-            Err(panic) => return Poll::Ready(DriveEnd::Panicked(panic_message(&*panic))),
+            Err(panic) => {
+                // It is recorded, logged and compared with what was recorded.
+                let message = run.shared.redaction.text(panic_message(&*panic));
+                return Poll::Ready(DriveEnd::Panicked(message));
+            }
         }
         // 6; the wake also woke the task, so it is polled again.
         if woken.0.load(Ordering::Acquire) {

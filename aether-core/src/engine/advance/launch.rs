@@ -84,10 +84,10 @@ async fn recover(inner: &Arc<Inner>, lease: Lease) {
         warn!(target: log::RUN, run = %id, epoch, %from,
             "run taken over: the worker that held it does not renew its lease");
     }
-    let loaded = AssertUnwindSafe(load(inner, lease))
-        .catch_unwind()
-        .await
-        .unwrap_or_else(|panic| Err(Fault::Panicked { run: id.clone(), message: panic_message(&*panic) }));
+    let loaded = AssertUnwindSafe(load(inner, lease)).catch_unwind().await.unwrap_or_else(|panic| {
+        let message = inner.shared.redaction.text(panic_message(&*panic));
+        Err(Fault::Panicked { run: id.clone(), message })
+    });
     match loaded {
         Ok(launch) => {
             let launch = only_to_end.limit(launch);
@@ -189,7 +189,8 @@ pub(crate) fn launch_run(inner: &Arc<Inner>, launch: Launch) -> Option<Arc<Run>>
                 Ok(end) => end,
                 Err(panic) if mutated("destructors-escape") => resume_unwind(panic),
                 Err(panic) => {
-                    let fault = Fault::Panicked { run: run.id.clone(), message: panic_message(&*panic) };
+                    let message = inner.shared.redaction.text(panic_message(&*panic));
+                    let fault = Fault::Panicked { run: run.id.clone(), message };
                     // As in `conclude`: what is on its way to the store arrives first.
                     run.watermark().settled().await;
                     stop_run(&inner, &run, fault, &needs).await;

@@ -178,6 +178,7 @@ impl ForkPlan {
         let run = Run::new(Arc::clone(&inner.shared), claim);
         let misfit = |fault| ForkError::DoesNotFit { run: self.origin.clone(), fault: Box::new(fault) };
         let body = in_net(|| workflow.run(Arc::clone(&run), None, &created.input))
+            .map_err(|message| inner.shared.redaction.text(message))
             .map_err(|message| misfit(Fault::Panicked { run: id.clone(), message }))?;
         let body = body.map_err(|error| {
             let workflow = created.workflow.clone();

@@ -1,3 +1,5 @@
+//! What calls, branches and children take of a budget, and give back.
+
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;

@@ -1,3 +1,5 @@
+//! Whom a limit on steps lets through, and when.
+
 use proptest::prelude::*;
 
 use super::*;
