@@ -2,7 +2,7 @@
 //!
 //! Promise: they are bound to their run, and found again whether they were stored before or after there was a codec.
 
-use crate::codec::store::CodedStore;
+use crate::codec::coded::CodedStore;
 use crate::store::error::StoreError;
 use crate::vocabulary::id::RunId;
 

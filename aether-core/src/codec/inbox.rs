@@ -3,7 +3,7 @@
 //! Promise: what is said to a run is read with the keys at hand or not at all, and a wait is found by its name whether that
 //! stands in the open or not.
 
-use crate::codec::store::CodedStore;
+use crate::codec::coded::CodedStore;
 use crate::store::api::END_REQUESTS;
 use crate::store::error::StoreError;
 use crate::store::records::Message;

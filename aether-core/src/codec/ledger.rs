@@ -7,8 +7,8 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
+use crate::codec::coded::CodedStore;
 use crate::codec::seal::{BEGIN, DIGEST, Seal, refused};
-use crate::codec::store::CodedStore;
 use crate::store::error::StoreError;
 use crate::store::ledger::{LedgerEntry, LedgerUpdate, PURGED, Reservation};
 use crate::vocabulary::codec::{CodecError, PayloadOwner, PayloadPlace};

@@ -5,16 +5,17 @@
 //! this store sees what was written. Imports `store` and below.
 
 mod blobs;
+pub(crate) mod coded;
 mod inbox;
 pub(crate) mod ledger;
 mod runs;
 pub(crate) mod seal;
 mod starts;
-pub(crate) mod store;
+mod store;
 mod streams;
 pub(crate) mod subjects;
 pub(crate) mod values;
 mod work;
 
-pub use self::store::CodedStore;
+pub use self::coded::CodedStore;
 pub use crate::vocabulary::codec::{CodecError, EncodedPayload, PayloadCodec, PayloadOwner, PayloadPlace};

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 
-use crate::codec::store::{CodedStore, failed};
+use crate::codec::coded::{CodedStore, failed, of_run};
 use crate::codec::subjects::Subject;
 use crate::codec::values::is_erased;
 use crate::codec::work::CodedWork;
@@ -20,15 +20,10 @@ use crate::store::error::StoreError;
 use crate::store::ledger::{Acquired, LedgerEntry};
 use crate::store::records::{Created, Lease, NewRun, RunRecord};
 use crate::store::waits::WaitChange;
-use crate::vocabulary::codec::{CodecError, PayloadOwner, PayloadPlace};
+use crate::vocabulary::codec::CodecError;
 use crate::vocabulary::id::RunId;
 use crate::vocabulary::labels::Labels;
 use crate::vocabulary::payload::Digest;
-
-/// The place of a run's digest, of a snapshot's state, of a body's progress.
-pub(super) fn of_run<'p>(run: &'p RunId, name: &'p str) -> PayloadPlace<'p> {
-    PayloadPlace::new(PayloadOwner::Run(run), name)
-}
 
 const INPUT_DIGEST: &str = "digest of the input";
 

@@ -2,7 +2,7 @@
 //!
 //! Promise: one that cannot be read is in the way of no other.
 
-use crate::codec::store::CodedStore;
+use crate::codec::coded::CodedStore;
 use crate::codec::values::is_erased;
 use crate::store::error::StoreError;
 use crate::store::queues::KeyedStart;

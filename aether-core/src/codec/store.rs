@@ -6,12 +6,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::{BoxFuture, ready};
+use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 
-use crate::codec::runs::of_run;
-use crate::codec::seal::Seal;
-use crate::codec::subjects::Subjects;
+use crate::codec::coded::{CodedStore, failed, of_run};
 use crate::journal::frame::StoredFrame;
 use crate::journal::large_values::LargeValue;
 use crate::store::api::{Append, Durability, Store, StoreClock, StoredEffect};
@@ -28,46 +26,10 @@ use crate::store::schedules::{DueSchedules, ScheduleRecord};
 use crate::store::streams::{StreamItem, StreamWrite};
 use crate::store::waits::{ListedWait, OpenWait, WaitFilter};
 use crate::store::workers::{KnownWorker, LostRun, Serving, WorkerRecord};
-use crate::vocabulary::codec::PayloadCodec;
 use crate::vocabulary::id::{CodeId, CommandId, Epoch, IdempotencyKey, Position, RunId, WorkerId};
 use crate::vocabulary::labels::Labels;
 use crate::vocabulary::payload::Payload;
 use crate::vocabulary::queue::{LimitPattern, Serves};
-
-/// A store whose values go through a codec: what an engine with
-/// [`EngineBuilder::payload_codec`](crate::engine::EngineBuilder::payload_codec) works on. For programs that read a store
-/// without an engine.
-///
-/// ```
-/// use std::sync::Arc;
-/// use aether_core::codec::{CodedStore, PayloadCodec};
-/// use aether_core::id::RunId;
-/// use aether_core::recording::{Masking, Recording, RecordingError};
-/// use aether_core::store::Store;
-///
-/// # async fn example(store: Arc<dyn Store>, codec: Arc<dyn PayloadCodec>, run: RunId) -> Result<(), RecordingError> {
-/// let store = CodedStore::new(store, Some(codec));
-/// Recording::export(&store, &run, &Masking::standard()).await?;
-/// # Ok(()) }
-/// ```
-#[derive(Debug)]
-pub struct CodedStore {
-    pub(super) inner: Arc<dyn Store>,
-    pub(super) seal: Seal,
-    pub(super) subjects: Arc<Subjects>,
-}
-
-impl CodedStore {
-    /// Puts `codec` in front of `inner`. Without one, nothing is encoded, and what is encoded is told apart from what is not.
-    pub fn new(inner: Arc<dyn Store>, codec: Option<Arc<dyn PayloadCodec>>) -> Self {
-        Self { inner, seal: Seal(codec), subjects: Arc::default() }
-    }
-}
-
-/// An error that is there already.
-pub(super) fn failed<'a, T: Send + 'a, E: Send + 'a>(error: E) -> BoxFuture<'a, Result<T, E>> {
-    Box::pin(ready(Err(error)))
-}
 
 impl Store for CodedStore {
     fn describe(&self) -> String {

@@ -4,7 +4,7 @@
 
 use futures_util::future::BoxFuture;
 
-use crate::codec::store::CodedStore;
+use crate::codec::coded::CodedStore;
 use crate::store::error::StoreError;
 use crate::store::streams::{StreamItem, StreamWrite};
 

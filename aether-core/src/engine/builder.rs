@@ -10,7 +10,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use tokio::sync::broadcast;
 
-use crate::codec::store::CodedStore;
+use crate::codec::coded::CodedStore;
 use crate::definition::def::Retry;
 use crate::engine::adopt::known::Adoptions;
 use crate::engine::adopt::unfit::{OnUnfit, refuse_unfit};

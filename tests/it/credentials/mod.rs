@@ -72,8 +72,8 @@ fn a_process_with_credentials_lives_until_it_is_killed() {
     let said = Said(folder.join("said").join(std::process::id().to_string()));
     std::fs::create_dir_all(&said.0).unwrap();
     let log = std::fs::File::create(said.0.join("log")).unwrap();
-    // Of every thread, and of every crate but those that speak for the servers of the test.
-    let filter = "trace,hyper=info,hyper_util=info,reqwest=info,rustls=info,mio=info,polling=info";
+    // Of every thread, and of every crate but one: at the level of traces, the client of tools writes down what it reads.
+    let filter = "trace,rmcp=info";
     tracing_subscriber::fmt()
         .with_env_filter(tracing_subscriber::EnvFilter::new(filter))
         .with_ansi(false)

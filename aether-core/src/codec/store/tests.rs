@@ -4,11 +4,12 @@ use futures_util::FutureExt as _;
 
 use super::*;
 use crate::codec::runs::is_asked_end;
+use crate::codec::seal::Seal;
 use crate::journal::event::{Event, RunCancelled, RunCreated, RunTerminated, Uncompensated};
 use crate::journal::frame::{CHAIN_START, Frame};
 use crate::store::api::END_REQUESTS;
 use crate::store::memory::MemoryStore;
-use crate::vocabulary::codec::{CodecError, EncodedPayload, PayloadPlace};
+use crate::vocabulary::codec::{CodecError, EncodedPayload, PayloadCodec, PayloadPlace};
 use crate::vocabulary::payload::Digest;
 
 /// Encodes with the key that the label `who` names, and binds to the place. What is wrong is wrong with all keys of people.
