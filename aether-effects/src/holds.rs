@@ -15,6 +15,9 @@ const LONGEST: Duration = Duration::from_secs(24 * 60 * 60);
 /// What is left of a hold that counts as over: clocks of waits and of holds need not agree to the millisecond.
 const OVER: Duration = Duration::from_millis(50);
 
+/// How many holds are kept before those are forgotten that are over.
+const REMEMBERED: usize = 1_000;
+
 /// The holds of a set of clients on peers that are named by a `P`; clones share them.
 #[derive(Debug)]
 pub(crate) struct Holds<P>(Arc<Mutex<HashMap<P, Hold>>>);
@@ -53,8 +56,16 @@ impl<P: Eq + Hash> Holds<P> {
 
     /// Holds calls to `peer` for `wait`.
     pub(crate) fn hold(&self, peer: P, wait: Duration, said: &str) {
-        let until = Instant::now() + wait.min(LONGEST);
+        if wait.is_zero() {
+            return;
+        }
+        let now = Instant::now();
+        let until = now + wait.min(LONGEST);
         let mut holds = self.lock();
+        // Peers that nobody calls again are forgotten.
+        if holds.len() >= REMEMBERED {
+            holds.retain(|_, hold| hold.until > now);
+        }
         let hold = holds.entry(peer).or_insert_with(|| Hold { until, said: said.to_owned() });
         if until > hold.until {
             *hold = Hold { until, said: said.to_owned() };

@@ -109,9 +109,7 @@ async fn create_and_launch(inner: &Arc<Inner>, new: NewRunOf) -> Result<Created,
     let events = std::slice::from_ref(&created);
     let large_values = large(events, shared.limits.inline);
     shared.store.announce(&id, &labels);
-    for LargeValue { value, at } in &large_values {
-        shared.store.put_blob(&id, &at.sha256, value.as_str().into()).await?;
-    }
+    store_values(inner, &id, &large_values).await?;
     let frame = Frame::referring(events, &large_values).map_err(unencodable)?;
     inner.adoptions.note_code(code_id.clone(), def);
     // Its queue or its time comes first: whoever claims it then advances it.
@@ -135,6 +133,9 @@ async fn create_and_launch(inner: &Arc<Inner>, new: NewRunOf) -> Result<Created,
     });
     if !advances {
         let created = creation.await;
+        if created == Ok(Created::New) {
+            store_values(inner, &run, &large_values).await?;
+        }
         inner.wake_scheduler.notify_one();
         return created;
     }
@@ -187,13 +188,31 @@ async fn create_and_launch(inner: &Arc<Inner>, new: NewRunOf) -> Result<Created,
         return answer;
     }
     // The id may belong to another run, which must not be launched under this input: the answer comes first.
-    let answer = creation.await;
+    let mut answer = creation.await;
+    // An older run of this id may have been purged since its values were stored, and they with it.
+    if answer == Ok(Created::New)
+        && let Err(error) = store_values(inner, &run, &large_values).await
+    {
+        answer = Err(error);
+    }
     look_for_failed(inner, &run, at, &answer);
     let answer = answer?;
     if answer == Created::New && !launch() {
         release_run(inner, &run, 1, Fault::ShutDown { run: run.clone() }).await;
     }
     Ok(answer)
+}
+
+/// Stores the large values of a run that is to be created, or was.
+pub(super) async fn store_values(
+    inner: &Inner,
+    run: &RunId,
+    values: &[LargeValue],
+) -> Result<(), StoreError> {
+    for LargeValue { value, at } in values {
+        inner.shared.store.put_blob(run, &at.sha256, value.as_str().into()).await?;
+    }
+    Ok(())
 }
 
 /// The longest pause between two looks for a creation that failed.

@@ -13,6 +13,9 @@ impl StepCall {
     /// Waits until the attempt may begin, unless it has a place already. `may_leave`: nothing is lost if the run leaves the
     /// memory meanwhile.
     pub(crate) async fn admit(&mut self, may_leave: bool) {
+        if may_leave {
+            self.place = None;
+        }
         // In a simulation nothing is called that could be too much for anybody.
         if self.place.is_some() || self.run.shared.interceptor.is_some() {
             return;
@@ -37,6 +40,8 @@ impl StepCall {
                 return;
             }
         }
+        // Nothing kept it back, and what is said of the peer from here on does not: behind the intent nothing waits.
+        self.place = Some(Box::new(()));
     }
 
     /// A wait that is due at once, so that the run stays in memory and keeps its place in the line; and that is not in

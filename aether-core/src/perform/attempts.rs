@@ -293,10 +293,10 @@ impl StepCall {
             return self.transact().await;
         }
         self.await_limit().await;
+        self.admit(true).await;
         if let Err(refused) = self.reserve().await {
             return Next::Done(refused);
         }
-        self.admit(true).await;
         self.tried_since = Some(self.run.now());
         if !self.options.class.changes_world() {
             self.record_prompt().await;

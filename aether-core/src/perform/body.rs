@@ -80,7 +80,7 @@ impl StepCall {
     }
 
     async fn call(&mut self, cx: StepCx) -> BodyOutcome {
-        let in_flight = self.run.in_flight();
+        let (in_flight, place) = (self.run.in_flight(), self.place.take());
         let span = log::attempt_span(self.attempt);
         tracing::debug!(target: log::STEP, run = %self.run.id, command = %self.command, attempt = self.attempt, "attempt begins");
         let body = in_net(|| self.intercepted(&cx).unwrap_or_else(|| self.real(&cx)));
@@ -91,13 +91,13 @@ impl StepCall {
             Ok(body) => match select(pin!(self.with_heartbeat(body, &cx)), pin!(cx.cancelled())).await {
                 Either::Left((ended, _)) => ended,
                 Either::Right(_) => {
-                    drop(in_flight);
+                    drop((in_flight, place));
                     return std::future::pending().await;
                 }
             },
             Err(message) => BodyOutcome::Panicked(self.run.shared.redaction.text(message)),
         };
-        self.place = None;
+        drop(place);
         self.keep_spent(&cx, &ended);
         self.tell_limit(&cx, &ended).await;
         self.flush_streams().await;

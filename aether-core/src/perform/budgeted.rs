@@ -55,9 +55,14 @@ impl StepCall {
                     return None;
                 }
                 Some(Decision::Over(over)) => return Some(over),
-                Some(Decision::Wait) => freed.await,
+                // Whoever has what it waits for may wait for its place.
+                Some(Decision::Wait) => {
+                    self.place = None;
+                    freed.await;
+                }
             }
             run.still_open().await;
+            self.admit(true).await;
         }
     }
 

@@ -43,6 +43,8 @@ impl StepCall {
         key: &IdempotencyKey,
         decided: Option<InvocationDecision>,
     ) -> Next {
+        // The decision may take days.
+        self.place = None;
         match (self.options.on_unknown, decided) {
             (OnUnknown::Ask, _) | (_, Some(InvocationDecision::Ask)) => {
                 self.ask(invocation, decided == Some(InvocationDecision::Ask)).await

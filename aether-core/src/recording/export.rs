@@ -8,6 +8,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::journal::event::Event;
 use crate::journal::frame::read_verified;
+use crate::journal::large_values::named_contents;
 use crate::recording::recorded::{RecordedFrame, RecordedRun, Recording, RecordingError};
 use crate::sched::HashMap;
 use crate::store::api::Store;
@@ -48,7 +49,7 @@ impl Recording {
             next.extend(started_by(&recorded)?.into_iter().rev());
             runs.push(recorded);
         }
-        let blobs = blobs(store, &runs).await?;
+        let blobs = blobs(store, &runs, !masking.is_off()).await?;
         let mut recording = Self { runs, blobs, masked: 0 };
         recording.mask(masking);
         // The first event was parsed before it was masked.
@@ -145,11 +146,18 @@ fn started_by(run: &RecordedRun) -> Result<Vec<RunId>, RecordingError> {
         .collect())
 }
 
-/// Every blob that a text of `runs` names: a blob's name is its SHA-256 in hexadecimal digits.
-async fn blobs(store: &dyn Store, runs: &[RecordedRun]) -> Result<BTreeMap<String, Vec<u8>>, StoreError> {
+/// Every blob that a text of `runs` names: a blob's name is its SHA-256 in hexadecimal digits. With `values_only`, without
+/// what bodies keep in pieces: a secret that is cut in two would not be found, and a piece that was masked not be read.
+async fn blobs(
+    store: &dyn Store,
+    runs: &[RecordedRun],
+    values_only: bool,
+) -> Result<BTreeMap<String, Vec<u8>>, StoreError> {
     let mut blobs = BTreeMap::new();
     for run in runs {
-        for name in run.blob_names() {
+        let texts = run.texts().chain(run.values()).map(Payload::as_str);
+        let contents: BTreeSet<&str> = texts.flat_map(named_contents).filter(|_| values_only).collect();
+        for name in run.blob_names().difference(&contents).copied() {
             if !blobs.contains_key(name)
                 && let Some(blob) = store.blob(&run.run, name).await?
             {

@@ -25,8 +25,14 @@ type Escape = fn(&str) -> Option<(char, usize)>;
 
 /// A byte that is written as `%XX`; those of one character follow each other.
 fn percent(text: &str) -> Option<(char, usize)> {
-    let byte = u8::from_str_radix(text.strip_prefix('%')?.get(..2)?, 16).ok()?;
+    let byte = u8::try_from(hex(text.strip_prefix('%')?.get(..2)?)?).ok()?;
     Some((char::from(byte), 3))
+}
+
+/// A number in hexadecimal digits, and nothing else.
+fn hex(digits: &str) -> Option<u16> {
+    let are_digits = digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+    u16::from_str_radix(digits, 16).ok().filter(|_| are_digits)
 }
 
 fn form(text: &str) -> Option<(char, usize)> {
@@ -44,7 +50,7 @@ fn json(text: &str) -> Option<(char, usize)> {
         'r' => short('\r'),
         't' => short('\t'),
         'u' => {
-            let unit = |text: &str| u16::from_str_radix(text.strip_prefix("\\u")?.get(..4)?, 16).ok();
+            let unit = |text: &str| hex(text.strip_prefix("\\u")?.get(..4)?);
             let first = unit(text)?;
             let pair = [first, text.get(6..).and_then(unit).unwrap_or_default()];
             let letter = char::decode_utf16(pair).next()?.ok()?;
@@ -92,6 +98,7 @@ mod tests {
             ("k%20%22%C3", 0),
             ("k \\\"\\u00e", 0),
             ("%", 0),
+            ("k +%22%c3%af%2f%+b%5c%F0%9F%98%80", 0),
             ("\\", 0),
             ("k+%22%c3%af/+%5c%F0%9F%98%80", 0),
         ];

@@ -88,6 +88,14 @@ pub enum HttpError {
         /// How much longer.
         left: Duration,
     },
+    /// The request had no place in the line before its host when it would have waited too long. Nothing was sent.
+    #[error("{exchange}: not sent: it had no place at its host after {waited:?} (`HostLimit`)")]
+    Queued {
+        /// Method and URL of the request.
+        exchange: Exchange,
+        /// How long it has waited.
+        waited: Duration,
+    },
     /// The engine redacts what is recorded, and would not look into a download. Nothing was sent.
     #[error(
         "{exchange}: not sent: the engine redacts what is recorded, and a download is kept as it comes; say so with `.unredacted()`"
@@ -161,6 +169,7 @@ impl HttpError {
             | Self::TooLarge { exchange, .. }
             | Self::Cancelled { exchange }
             | Self::Held { exchange, .. }
+            | Self::Queued { exchange, .. }
             | Self::Unredacted { exchange }
             | Self::NotRecorded { exchange, .. }
             | Self::InProgress { exchange, .. }
@@ -182,7 +191,9 @@ impl Classify for HttpError {
             }
             // Both say that the server has seen the key before: what came of that sending is not said.
             Self::InProgress { .. } | Self::KeyMismatch { .. } => FailureClass::Unknown,
-            Self::NotConnected { .. } | Self::Cancelled { .. } | Self::Held { .. } => FailureClass::Retryable,
+            Self::NotConnected { .. } | Self::Cancelled { .. } | Self::Held { .. } | Self::Queued { .. } => {
+                FailureClass::Retryable
+            }
             Self::Status { status: 408 | 425 | 429 | 503, .. } => FailureClass::Retryable,
             Self::Status { status, .. } if *status < 500 => FailureClass::Permanent,
             _ if changes_world => FailureClass::Unknown,

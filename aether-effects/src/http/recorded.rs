@@ -6,8 +6,10 @@ use std::time::Duration;
 use aether_core::payload::{Payload, PayloadError};
 use aether_core::step::StepCx;
 use futures_util::future::{Either, select};
+use reqwest::Url;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use tokio::time::timeout;
 
 use super::client::HttpClient;
 use super::download::Download;
@@ -33,6 +35,9 @@ pub(crate) trait Answer: Serialize + DeserializeOwned + Send + Sized + 'static {
     /// The answer, unless it is about the idempotency key of the request.
     fn unless_about_key(self) -> Result<Self, HttpError>;
 
+    /// The URL that answered, where it is another one.
+    fn redirected_to(&self) -> Option<&str>;
+
     /// Its status, and how long the server asks to wait.
     fn said(&self) -> (u16, Option<Duration>);
 
@@ -47,6 +52,10 @@ impl Answer for HttpResponse {
 
     fn unless_about_key(self) -> Result<Self, HttpError> {
         Self::unless_about_key(self)
+    }
+
+    fn redirected_to(&self) -> Option<&str> {
+        self.redirected_to.as_deref()
     }
 
     fn said(&self) -> (u16, Option<Duration>) {
@@ -83,6 +92,10 @@ impl Answer for Download {
 
     fn unless_about_key(self) -> Result<Self, HttpError> {
         Self::unless_about_key(self)
+    }
+
+    fn redirected_to(&self) -> Option<&str> {
+        self.redirected_to.as_deref()
     }
 
     fn said(&self) -> (u16, Option<Duration>) {
@@ -126,18 +139,25 @@ pub(crate) async fn exchange_and_note<A: Answer>(
 /// Waits until the host lets the request through. Nothing was sent: a run that is cancelled waits for nothing.
 async fn await_host(cx: &StepCx, client: &HttpClient, draft: &Draft) -> Result<Option<Place>, HttpError> {
     let Ok(url) = draft.url.as_ref() else { return Ok(None) };
-    let patience = draft.timeout.unwrap_or(client.settings.timeout);
-    match select(pin!(client.hosts.enter(url, patience)), pin!(cx.cancelled())).await {
-        Either::Left((Ok(place), _)) => Ok(Some(place)),
-        Either::Left((Err(left), _)) => Err(HttpError::Held { exchange: draft.exchange(), left }),
-        Either::Right(_) => Err(HttpError::Cancelled { exchange: draft.exchange() }),
+    // If the step ended in the wait by its own timeout, nobody would know that nothing was sent.
+    let of_step = cx.contract().timeout().map_or(Duration::MAX, |timeout| timeout / 2);
+    let patience = draft.timeout.unwrap_or(client.settings.timeout).min(of_step);
+    let entered = timeout(patience, client.hosts.enter(url, patience));
+    let exchange = || draft.exchange();
+    match select(pin!(entered), pin!(cx.cancelled())).await {
+        Either::Left((Ok(Ok(place)), _)) => Ok(Some(place)),
+        Either::Left((Ok(Err(left)), _)) => Err(HttpError::Held { exchange: exchange(), left }),
+        Either::Left((Err(_), _)) => Err(HttpError::Queued { exchange: exchange(), waited: patience }),
+        Either::Right(_) => Err(HttpError::Cancelled { exchange: exchange() }),
     }
 }
 
 async fn answer<A: Answer>(cx: &StepCx, client: &HttpClient, draft: &Draft) -> Result<A, HttpError> {
     let answer = ask_unless_cancelled::<A>(cx, client, draft).await?;
-    if let Ok(url) = &draft.url {
-        let (status, retry_after) = answer.said();
+    let (status, retry_after) = answer.said();
+    // Whoever answered asks to be left alone.
+    let elsewhere = answer.redirected_to().map(Url::parse);
+    if let Some(Ok(url)) = elsewhere.as_ref().or(Some(&draft.url).filter(|_| elsewhere.is_none())) {
         client.hosts.note(url, status, retry_after);
     }
     if draft.method.is_safe() { Ok(answer) } else { A::unless_about_key(answer) }

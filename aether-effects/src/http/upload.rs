@@ -87,12 +87,13 @@ impl Upload {
                     |error: &dyn std::fmt::Display| format!("file `{}`: {error}", path.display());
                 let opened = blocking({
                     let path = path.clone();
-                    move || File::open(path).and_then(|file| Ok((file.metadata()?, file)))
+                    // Before it is opened: to open a pipe waits for somebody who writes to it.
+                    move || match std::fs::metadata(&path)?.is_file() {
+                        true => File::open(path).and_then(|file| Ok((file.metadata()?, file))),
+                        false => Err(std::io::Error::other("it is not a file")),
+                    }
                 });
                 let (metadata, file) = opened.await.map_err(|error| unreadable(&error))?;
-                if !metadata.is_file() {
-                    return Err(unreadable(&"it is not a file"));
-                }
                 (metadata.len(), read(file.take(metadata.len())))
             }
         };

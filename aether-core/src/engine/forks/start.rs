@@ -2,11 +2,13 @@
 //!
 //! Promise: the fork is there whole or not at all; starting the same fork under the same id again finds it.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::engine::advance::drive::{DriveEnd, drive};
 use crate::engine::code::code_of;
+use crate::engine::create::store_values;
 use crate::engine::forks::copy::Copied;
 use crate::engine::forks::cut::Origin;
 use crate::engine::forks::error::ForkError;
@@ -19,7 +21,7 @@ use crate::journal::event::forked::ForkedFrom;
 use crate::journal::frame::{Frame, JournalError, StoredFrame};
 use crate::journal::generation::Generation;
 use crate::journal::history::History;
-use crate::journal::large_values::{LargeValue, large, named_contents};
+use crate::journal::large_values::{large, named_contents};
 use crate::journal::obligations::Obligations;
 use crate::journal::spending::Spending;
 use crate::policy::replay::Mode;
@@ -203,18 +205,16 @@ impl ForkPlan {
         }
         let large_values = large(&events, shared.limits.inline);
         shared.store.announce(id, &created.labels);
-        for LargeValue { value, at } in &large_values {
-            shared.store.put_blob(id, &at.sha256, value.as_str().into()).await?;
-        }
+        store_values(inner, id, &large_values).await?;
         let frame = Frame::referring(&events, &large_values).map_err(|error| StoreError::Unencodable {
             what: format!("the fork of run `{}`", self.origin),
             reason: error.to_string(),
         })?;
-        for text in large_values.iter().map(|large| large.value.as_str()).chain([&*frame.text]) {
-            for name in named_contents(text) {
-                if let Some(bytes) = shared.store.blob(&self.origin, name).await? {
-                    shared.store.put_blob(id, name, bytes).await?;
-                }
+        let texts = large_values.iter().map(|large| large.value.as_str()).chain([&*frame.text]);
+        let contents: BTreeSet<String> = texts.flat_map(named_contents).map(str::to_owned).collect();
+        for name in contents {
+            if let Some(bytes) = shared.store.blob(&self.origin, &name).await? {
+                shared.store.put_blob(id, &name, bytes).await?;
             }
         }
         // The code that was just seen to fit it; without it, whoever has the code that recorded the origin.
@@ -235,7 +235,12 @@ impl ForkPlan {
             parent_epoch: None,
             terms: created.terms,
         };
-        Ok(shared.store.create_fork(new, ledger).await?)
+        let answer = shared.store.create_fork(new, ledger).await?;
+        // As for any run, see `create`.
+        if answer == Created::New {
+            store_values(inner, id, &large_values).await?;
+        }
+        Ok(answer)
     }
 
     /// Whether the run `id` is this fork, from an earlier start.
