@@ -180,7 +180,8 @@ fn a_crashed_program_on_sqlite_ends_as_an_undisturbed_one() {
 #[test]
 fn a_crashed_program_behind_a_codec_ends_as_an_undisturbed_one_and_shows_nothing() {
     let cases = number("AETHER_CASES").map_or(12, |cases| cases.div_ceil(20));
-    let test = "crash::property::a_crashed_program_behind_a_codec_ends_as_an_undisturbed_one_and_shows_nothing";
+    let test =
+        "crash::property::a_crashed_program_behind_a_codec_ends_as_an_undisturbed_one_and_shows_nothing";
     let tally = try_cases(cases, Keeping::Encrypted(0), test);
     if cases >= 12 {
         let covered = ["compared with the undisturbed run", "1 deaths", "2 deaths", "called: book"];
