@@ -172,7 +172,7 @@ async fn go(engine: &Engine, run: &str) -> String {
 async fn goes_on(options: PostgresOptions) {
     let (database, calls) = (left().await, Calls::default());
     let starts = join_all((0..10).map(|_| {
-        let builder = Engine::builder().postgres_with(&database.url(), options.clone().connections(2));
+        let builder = Engine::builder().postgres_with(database.url(), options.clone().connections(2));
         let builder = builder.provide(calls.clone()).without::<in_a_file>();
         tokio::spawn(builder.poll_interval(Duration::from_millis(50)).start())
     }));
@@ -208,7 +208,7 @@ async fn goes_on(options: PostgresOptions) {
     assert_eq!(result::<v2_ask>(engine, "ask").await, "true 3");
     // A limit holds until it is removed.
     let limits = engine.limits().list().await.unwrap();
-    assert_eq!(limits.iter().map(|limit| limit.kind.clone()).collect::<Vec<_>>(), [LimitKind::Running(0)]);
+    assert_eq!(limits.iter().map(|limit| limit.kind).collect::<Vec<_>>(), [LimitKind::Running(0)]);
     assert_eq!(calls.made(), 1, "the message was sent, and nothing else happened");
     engine.limits().remove("paused", LimitKind::Running(0)).await.unwrap();
     assert_eq!(go(engine, "queued").await, "bought: paid for the shelf, 508 bytes");

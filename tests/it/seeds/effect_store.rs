@@ -13,7 +13,7 @@ use aether::store::MemoryStore;
 use aether::store::StoredEffect;
 use aether::store::event::Event;
 use aether::store::journal::BlobRef;
-use aether::store::journal::Frame;
+use aether::store::journal::{Frame, StoredFrame};
 use aether::store::ledger::LedgerStatus;
 use aether::store::{Store, StoreError};
 use aether::view::RunView;
@@ -423,7 +423,8 @@ async fn everything_works_with_all_values_in_the_effect_store() {
         let journal = Journal::read(&place.store, "chain").await;
         assert_eq!(journal.facts(), expected.facts(), "read whole, the journal is the same");
         let raw = place.store.load(run.id(), 0).await.unwrap();
-        assert!(raw.iter().any(|frame| frame.text.contains("\"stored\":{")));
+        let text = |frame: &StoredFrame| frame.decoded.clone().unwrap_or_else(|| frame.text.clone());
+        assert!(raw.iter().any(|frame| text(frame).contains("\"stored\":{")));
         engine.verify(run.id()).await.unwrap();
         let view = engine.view(run.id()).await.unwrap();
         let plain = RunView::fold(run_id("chain"), expected.events.clone());
