@@ -156,8 +156,8 @@ async fn answer<A: Answer>(cx: &StepCx, client: &HttpClient, draft: &Draft) -> R
     let answer = ask_unless_cancelled::<A>(cx, client, draft).await?;
     let (status, retry_after) = answer.said();
     // Whoever answered asks to be left alone.
-    let elsewhere = answer.redirected_to().map(Url::parse);
-    if let Some(Ok(url)) = elsewhere.as_ref().or(Some(&draft.url).filter(|_| elsewhere.is_none())) {
+    let elsewhere = answer.redirected_to().and_then(|url| Url::parse(url).ok());
+    if let Some(url) = elsewhere.as_ref().or(draft.url.as_ref().ok()) {
         client.hosts.note(url, status, retry_after);
     }
     if draft.method.is_safe() { Ok(answer) } else { A::unless_about_key(answer) }
