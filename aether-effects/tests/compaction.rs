@@ -184,7 +184,7 @@ async fn a_later_summary_takes_the_place_of_the_one_before_it() {
     assert!(text(&asked[4].messages[1]).contains("first word"), "{:?}", asked[4]);
     let summary = &asked[4];
     assert_eq!((summary.model.as_deref(), summary.max_tokens), (Some("small"), Some(50)));
-    assert_eq!(text(&summary.messages[0]), "Be brief.");
+    assert!(text(&summary.messages[0]).starts_with("Be brief. Stay well below 50 tokens"), "{summary:?}");
     let last: String = asked[5].messages.iter().map(text).collect();
     assert!(last.contains("second word") && !last.contains("first word"), "{last}");
     assert_eq!((report.compactions, report.transcript.len()), (2, 5));
@@ -201,6 +201,38 @@ async fn a_summary_that_fails_for_good_ends_the_agent_with_its_error() {
     assert_eq!(named(&script.asked()), ["reader", "reader", "reader.compact"]);
     verify(&bench.engine, run.id()).await;
 }
+
+#[tokio::test]
+async fn a_summary_that_was_cut_off_is_a_failed_attempt() {
+    let cut_off = ChatResponse { finish_reason: Some("length".into()), ..says("A was re") };
+    let script =
+        Script::new([asks("a", 10), asks("b", 10), cut_off.clone(), says("A was read."), says("done")]);
+    let bench = bench(Models::new(script.clone())).await;
+    let run = bench.engine.start::<Reads>(above(120)).await.unwrap();
+    let report = run.result().await.unwrap();
+    let asked = script.asked();
+    assert_eq!(
+        named(&asked),
+        ["reader", "reader", "reader.compact", "reader.compact", "reader"],
+        "it is asked for again"
+    );
+    assert_eq!(asked[2], asked[3]);
+    assert!(text(&asked[4].messages[2]).ends_with("A was read."), "{:?}", asked[4]);
+    assert_eq!(report.compactions, 1);
+    verify(&bench.engine, run.id()).await;
+
+    let script = Script::new([asks("a", 10), asks("b", 10), cut_off]);
+    let bench = self::bench(Models::new(script.clone())).await;
+    let run = bench.engine.start::<ReadsOnce>(Wanted { own: true, ..above(120) }).await.unwrap();
+    let Err(RunError::Failed(failure)) = run.result().await else { panic!("it must fail") };
+    assert!(failure.to_string().contains("cut off; `.max_tokens(..)`"), "{failure}");
+    verify(&bench.engine, run.id()).await;
+}
+
+workflow!(ReadsOnce(cx, compaction: Wanted) -> AgentReport {
+    let agent = cx.agent("reader").tools(tool()).retry(Retry::NONE);
+    Ok(agent.compact(compaction.made()).run("Read all.").await?)
+});
 
 #[tokio::test]
 async fn a_summary_counts_in_a_budget() {

@@ -176,12 +176,14 @@ impl<'c> Agent<'c> {
     /// Agents have names of their own: describe each once, and hand over to it by name elsewhere. Names that are not clear
     /// are a permanent error of [`Agent::run`].
     ///
+    /// Some providers refuse a question without tools once tools were called: give each agent a tool, or a hand-off back.
+    ///
     /// ```
     /// # use aether_core::failure::Result;
     /// # use aether_core::workflow::Cx;
     /// # use aether_effects::agent::{AgentSpec, CxAgent};
     /// # async fn workflow(cx: &mut Cx) -> Result<()> {
-    /// let billing = AgentSpec::new("billing").description("Answers what is about invoices.");
+    /// let billing = AgentSpec::new("billing").description("Answers what is about invoices.").hand_off_named("support");
     /// let report = cx.agent("support").hand_off(billing).run("My invoice is wrong.").await?;
     /// let answered_by = report.handed_to().unwrap_or("support");
     /// # Ok(())

@@ -18,6 +18,10 @@ const WORTH: u64 = 10;
 // The words below stand in recorded questions, and the numbers above decide which questions there are: a change of them is
 // a change of code for runs that are open.
 
+/// An answer of a tool that has no more bytes is not left out: what would stand for it is not much shorter, or it is that
+/// already.
+const SHORT: usize = 64;
+
 /// How the message begins that stands for older ones.
 const SUMMARY: &str = "Summary of the older part of this conversation:\n\n";
 
@@ -108,7 +112,8 @@ impl Compaction {
         self
     }
 
-    /// Limits a summary to so many tokens; the provider's limit if it is not set. Budgets reserve less with it.
+    /// Limits a summary to so many tokens; the provider's limit if it is not set. Budgets reserve less with it. The model is
+    /// told to stay well below. A summary that is cut off all the same is a failed attempt, so leave room.
     ///
     /// ```
     /// use aether_effects::agent::Compaction;
@@ -148,6 +153,14 @@ impl Compaction {
         let prompt = prompt_of(&request.messages)?;
         let shown: Vec<_> = request.messages.get(prompt..older.end)?.iter().map(shown).collect();
         let instruction = self.instruction.clone().unwrap_or_else(|| INSTRUCTION.into());
+        let instruction = match self.max_tokens {
+            Some(most) => {
+                format!(
+                    "{instruction} Stay well below {most} tokens: a longer summary is cut off, and of no use."
+                )
+            }
+            None => instruction,
+        };
         Some(ChatRequest {
             call: format!("{}{COMPACT}", request.call),
             model: self.model.clone().or_else(|| request.model.clone()),
@@ -184,15 +197,14 @@ pub(super) fn summary(answer: ChatResponse) -> ChatMessage {
     ChatMessage::user(format!("{SUMMARY}{}", answer.content.unwrap_or_default()))
 }
 
-/// The messages, without what tools answered where leaving it out makes them shorter.
+/// The messages, without what tools answered where it is not short.
 pub(super) fn elided(messages: &[ChatMessage]) -> Vec<ChatMessage> {
     let mut elided = messages.to_vec();
     for message in &mut elided {
-        if let ChatMessage::Tool { content, .. } = message {
-            let left_out = format!("[left out: {} bytes]", content.len());
-            if left_out.len() < content.len() {
-                *content = left_out;
-            }
+        if let ChatMessage::Tool { content, .. } = message
+            && content.len() > SHORT
+        {
+            *content = format!("[left out: {} bytes]", content.len());
         }
     }
     elided
@@ -307,15 +319,23 @@ mod tests {
         let own = Compaction::summarize_above(1).model("small").instruction("Be brief.").max_tokens(9);
         let asked = own.question(&request, &(3..6)).unwrap();
         assert_eq!((asked.model.as_deref(), asked.max_tokens), (Some("small"), Some(9)));
-        assert_eq!(asked.messages[0], ChatMessage::system("Be brief."));
+        let ChatMessage::System { content } = &asked.messages[0] else { panic!("{asked:?}") };
+        assert!(content.starts_with("Be brief. Stay well below 9 tokens"), "{content}");
         assert_eq!(Compaction::elide_above(1).question(&request, &(3..6)), None);
     }
 
     #[test]
-    fn only_answers_of_tools_are_left_out_and_only_where_that_is_shorter() {
+    fn only_answers_of_tools_are_left_out_and_only_where_they_are_not_short() {
         let messages = conversation();
         let elided = elided(&messages);
         assert_eq!((&elided[..4], &elided[6..]), (&messages[..4], &messages[6..]));
         assert_eq!(elided[4], tool("[left out: 300 bytes]"));
+    }
+
+    #[test]
+    fn what_was_left_out_keeps_its_length_when_more_is_left_out() {
+        let once = elided(&[calls(&["a"]), tool(&"x".repeat(5_310))]);
+        assert_eq!(once[1], tool("[left out: 5310 bytes]"));
+        assert_eq!(elided(&once), once);
     }
 }

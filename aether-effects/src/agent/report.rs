@@ -16,7 +16,8 @@ pub struct AgentReport {
     pub usage: Usage,
     /// The conversation, with every tool call and its answer, as the agent that was at work last has it: with its system
     /// messages, and with what a [`Compaction`](super::Compaction) put in place of older messages. What was replaced is in
-    /// the journal alone.
+    /// the journal alone. Where `Agent::stop_when` ended it at a hand-off, the system messages are still those of the agent
+    /// that handed over.
     pub transcript: Vec<ChatMessage>,
     /// Whether the rule of `Agent::stop_when` ended it, and not the model.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -31,7 +32,8 @@ pub struct AgentReport {
 
 impl AgentReport {
     /// Name of the agent that was at work last, to whom the answer is owed; `None` where nothing was handed over, so that it
-    /// is the agent that was begun.
+    /// is the agent that was begun. Where `Agent::stop_when` ended it at a hand-off, this agent was never asked, and
+    /// `transcript` still has the system messages of the one that handed over.
     pub fn handed_to(&self) -> Option<&str> {
         self.hand_offs.last().map(|hand_off| &*hand_off.to)
     }

@@ -117,7 +117,7 @@ impl Running {
                 let last = ChatResponse { content: answer.content, ..ChatResponse::default() };
                 return Ok((None, self.stopped(last)));
             }
-            if handed_over {
+            if handed_over && self.so_far.turns < self.terms.max_turns {
                 self.begin_work(cx).await?;
             }
         }
@@ -161,7 +161,7 @@ impl Running {
             None => elided(messages.get(older.clone()).unwrap_or_default()),
             Some(question) => {
                 let settings = CallSettings { stream: None, ..self.terms.settings.clone() };
-                let answer = ask(cx, question, Expect::Text, settings).await?;
+                let answer = ask(cx, question, Expect::Summary, settings).await?;
                 self.so_far.usage += answer.usage;
                 vec![summary(answer)]
             }

@@ -44,6 +44,8 @@ pub(crate) struct CallSettings {
 pub(crate) enum Expect {
     Anything,
     Text,
+    /// Text that the model said to its end: it stands for something longer.
+    Summary,
     Json(CheckAnswer),
     /// Anything; an answer that does not pass is sent back to the model.
     Repaired(CheckAnswer),
@@ -60,6 +62,7 @@ impl Expect {
             Self::Anything | Self::Repaired(_) => Ok(()),
             Self::Turn(_) if !answer.tool_calls.is_empty() => Ok(()),
             Self::Text | Self::Turn(_) => text_of(answer, "text").map(drop),
+            Self::Summary => whole_text(answer),
             Self::Json(check) => check(answer),
         }
     }
@@ -67,7 +70,7 @@ impl Expect {
     /// Whether nothing follows an answer that was accepted, so that its text is the one that counts.
     fn is_last(self, answer: &ChatResponse) -> bool {
         match self {
-            Self::Anything | Self::Text | Self::Json(_) => true,
+            Self::Anything | Self::Text | Self::Summary | Self::Json(_) => true,
             Self::Repaired(check) => check(answer).is_ok(),
             Self::Turn(check) => answer.tool_calls.is_empty() && check(answer).is_ok(),
         }
@@ -238,6 +241,21 @@ fn text_of<'a>(answer: &'a ChatResponse, wanted: &str) -> Result<&'a str, ModelE
             start: String::new(),
         }),
     }
+}
+
+/// Whether an answer is a text that was not cut off.
+fn whole_text(answer: &ChatResponse) -> Result<(), ModelError> {
+    let text = text_of(answer, "summary")?;
+    if !answer.is_cut_off() {
+        return Ok(());
+    }
+    let reason = "it was cut off; `.max_tokens(..)` of the `Compaction` may be too small";
+    Err(ModelError::WrongAnswer {
+        model: answer.model.clone(),
+        wanted: "summary".into(),
+        reason: reason.into(),
+        start: start_of(text),
+    })
 }
 
 /// Reads the text of an answer as a `T`.

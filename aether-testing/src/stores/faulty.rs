@@ -3,6 +3,7 @@
 //! Promise: every other call reaches the store behind it, in order; and appends that are late keep their order.
 
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -84,6 +85,8 @@ pub struct FaultGate {
     counts: Mutex<CallCounts>,
     /// Appends on their way, where one is slow.
     line: Mutex<Option<UnboundedSender<(Duration, Append)>>>,
+    /// Whether the write to streams that is late was made.
+    late: Arc<AtomicBool>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -185,7 +188,9 @@ impl Gate for FaultGate {
             Some(StoreFault::StreamAnswerLost(at)) => {
                 self.strike(at == number, GateDecision::Misreport(broken()))
             }
-            Some(StoreFault::StreamLate(at)) => self.strike(at == number, GateDecision::Late(LATE)),
+            Some(StoreFault::StreamLate(at)) if at == number => {
+                GateDecision::Late(LATE, Arc::clone(&self.late))
+            }
             _ => GateDecision::Pass,
         }
     }
@@ -221,7 +226,8 @@ impl FaultyStore {
     pub fn new(inner: Arc<dyn Store>, fault: Option<StoreFault>) -> Self {
         let error = StoreError::Unavailable { store: "faulty".into(), reason: "it fails on purpose".into() };
         let (counts, line) = (Mutex::default(), Mutex::default());
-        Self::behind(inner, FaultGate { fault, error, counts, line })
+        let late = Arc::default();
+        Self::behind(inner, FaultGate { fault, error, counts, line, late })
     }
 
     /// Lets calls fail with `error`; without it the store is not available, which an engine tries again.
@@ -231,9 +237,9 @@ impl FaultyStore {
         self
     }
 
-    /// Whether the fault has come up.
+    /// Whether the fault has come up; a write that is late, when it was made.
     pub fn struck(&self) -> bool {
-        self.gate.counts().struck
+        self.gate.counts().struck || self.gate.late.load(Ordering::Relaxed)
     }
 
     /// Every fault that the calls so far could have had.

@@ -4,6 +4,7 @@
 //! whose acknowledgement is withheld stays unanswered until the store is dropped.
 
 use std::fmt::Debug;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -66,8 +67,8 @@ pub enum GateDecision {
     Stall,
     /// A large value is not found.
     Lose,
-    /// A write to streams is done so much later, whether its caller still waits or not.
-    Late(Duration),
+    /// A write to streams is done so much later, whether its caller still waits or not, and this then says so.
+    Late(Duration, Arc<AtomicBool>),
 }
 
 /// Decides what happens with each call of a store.
@@ -170,7 +171,7 @@ impl<G: Gate> Gated<G> {
         answer: impl FnOnce() -> BoxFuture<'a, Result<T, E>>,
     ) -> BoxFuture<'a, Result<T, E>> {
         match decision {
-            GateDecision::Pass | GateDecision::Lose | GateDecision::Late(_) => answer(),
+            GateDecision::Pass | GateDecision::Lose | GateDecision::Late(..) => answer(),
             GateDecision::Fail(error) => Box::pin(ready(Err(self.store_error(error).into()))),
             GateDecision::Freeze | GateDecision::Stall => Box::pin(pending()),
             GateDecision::Misreport(error) => {
@@ -294,7 +295,7 @@ impl<G: Gate> Store for Gated<G> {
 
     fn append(&self, append: Append) {
         match self.gate.decide_append(&append) {
-            GateDecision::Pass | GateDecision::Lose | GateDecision::Late(_) => {
+            GateDecision::Pass | GateDecision::Lose | GateDecision::Late(..) => {
                 self.gate.deliver(&self.inner, append)
             }
             GateDecision::Fail(error) => append.ack.failed(error),
@@ -462,12 +463,14 @@ impl<G: Gate> Store for Gated<G> {
         writes: Vec<StreamWrite>,
     ) -> BoxFuture<'_, Result<Vec<Option<Vec<StreamItem>>>, StoreError>> {
         let decision = self.gate.decide_streams(&writes);
-        if let GateDecision::Late(wait) = decision {
+        if let GateDecision::Late(wait, done) = decision {
             let inner = Arc::clone(&self.inner);
             // A task of its own: its caller gives it up.
             let late = tokio::spawn(async move {
                 tokio::time::sleep(wait).await;
-                inner.write_streams(writes).await
+                let written = inner.write_streams(writes).await;
+                done.store(true, Ordering::Relaxed);
+                written
             });
             // Where the runtime ends before, no answer comes.
             return Box::pin(async move {

@@ -5,14 +5,15 @@
 
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Mutex;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use aether::llm::{
     ChatMessage, ChatRequest, ChatResponse, ModelClient, ModelError, OpenAiClient, ToolSpec, Usage,
 };
 use aether::prelude::*;
+use rusqlite::{Connection, OpenFlags};
 use serde_json::json;
 
 const KEY: &str = "sk-very-secret-key";
@@ -20,6 +21,9 @@ const KEY: &str = "sk-very-secret-key";
 const FOLDER: &str = "AETHER_LITELLM";
 /// Where the gateway is, for the process that is killed.
 const URL: &str = "AETHER_LITELLM_URL";
+
+/// How long something may take that takes seconds on a machine with nothing else to do.
+const PATIENCE: Duration = Duration::from_secs(180);
 
 /// The gateway, as a process that dies with the test.
 struct Gateway {
@@ -49,10 +53,12 @@ impl Gateway {
         command.env(FOLDER, folder).current_dir(folder);
         command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
         let mut gateway = Self { process: command.spawn().unwrap(), url: format!("http://127.0.0.1:{port}") };
+        let began = Instant::now();
         while !gateway.is_ready().await {
             let ended = gateway.process.try_wait().unwrap();
             let said = || std::fs::read_to_string(folder.join("log")).unwrap_or_default();
             assert!(ended.is_none(), "the gateway ended: {}", said());
+            assert!(began.elapsed() < PATIENCE, "the gateway is not ready: {}", said());
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
         gateway
@@ -60,7 +66,8 @@ impl Gateway {
 
     async fn is_ready(&self) -> bool {
         let _installed_before = rustls::crypto::ring::default_provider().install_default();
-        let answer = reqwest::get(format!("{}/health/liveliness", self.url)).await;
+        let client = reqwest::Client::builder().no_proxy().timeout(Duration::from_secs(5)).build().unwrap();
+        let answer = client.get(format!("{}/health/liveliness", self.url)).send().await;
         answer.is_ok_and(|answer| answer.status().is_success())
     }
 
@@ -175,6 +182,28 @@ impl Agent {
         command.env(FOLDER, folder).env(URL, url).stdin(Stdio::null()).stdout(Stdio::null());
         Self(command.spawn().unwrap())
     }
+
+    /// Waits until this is so.
+    async fn until(&mut self, what: &str, holds: impl Fn() -> bool) {
+        let began = Instant::now();
+        while !holds() {
+            let ended = self.0.try_wait().unwrap();
+            assert!(ended.is_none(), "the process ended before {what}: {ended:?}");
+            assert!(began.elapsed() < PATIENCE, "no {what} within {PATIENCE:?}");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+
+    async fn ended(&mut self) -> ExitStatus {
+        let began = Instant::now();
+        loop {
+            if let Some(status) = self.0.try_wait().unwrap() {
+                return status;
+            }
+            assert!(began.elapsed() < PATIENCE, "the process has not ended within {PATIENCE:?}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
 }
 
 impl Drop for Agent {
@@ -188,19 +217,27 @@ fn lines(file: &Path) -> Vec<String> {
     std::fs::read_to_string(file).unwrap_or_default().lines().map(str::to_owned).collect()
 }
 
+/// How many notes are recorded as done.
+fn recorded(folder: &Path) -> rusqlite::Result<u32> {
+    let file = Connection::open_with_flags(folder.join("run.db"), OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+    file.busy_timeout(Duration::from_secs(5))?;
+    let sql = "SELECT count(*) FROM aether_ledger WHERE tool = 'note' AND status = 'succeeded'";
+    file.query_row(sql, (), |row| row.get(0))
+}
+
 async fn an_agent_is_killed_while_it_waits(gateway: &Gateway, folder: &Path) {
     let (asked, noted) = (folder.join("asked"), folder.join("noted"));
-    // It is killed while it waits for the first, the second and the third answer: what it noted before is recorded.
-    for questions in [1, 3, 5] {
-        let agent = Agent::start(folder, &gateway.url);
-        while lines(&asked).len() < questions {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-        drop(agent);
+    // It is killed while it waits for the first, the second and the third answer, which does not come before.
+    for answered in [2, 4, 6, 7] {
+        std::fs::write(folder.join(format!("answer-{answered}")), "").unwrap();
     }
-    let mut last = Agent::start(folder, &gateway.url);
-    let ended = tokio::task::spawn_blocking(move || last.0.wait().unwrap()).await.unwrap();
-    assert!(ended.success());
+    for notes in 0..3 {
+        let mut agent = Agent::start(folder, &gateway.url);
+        agent.until("question", || lines(&asked).len() > 2 * notes as usize).await;
+        // The question does not wait for it.
+        agent.until("recorded note", || notes == 0 || recorded(folder) == Ok(notes)).await;
+    }
+    assert!(Agent::start(folder, &gateway.url).ended().await.success());
     assert_eq!(lines(&noted), ["1", "2", "3"]);
     assert_eq!(lines(&folder.join("answer")), ["3 numbers are noted."]);
     // Of a question that was cut off nothing is recorded, and it is asked again.

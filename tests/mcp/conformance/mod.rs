@@ -11,6 +11,7 @@ mod server;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Stdio;
+use std::time::Duration;
 
 use aether::prelude::*;
 use serde_json::Value;
@@ -23,6 +24,9 @@ use expected::{Expected, RUNS_OF_THE_CLIENT, RUNS_OF_THE_SERVER};
 const BY_THE_CLOCK: &str = "client-sse-retry-timing";
 /// A check of every scenario: that the messages have the shape of the protocol.
 const SHAPE: &str = "wire-schema";
+
+/// The suite waits for some answers without end.
+const PATIENCE: Duration = Duration::from_secs(600);
 
 /// What the suite found in a scenario.
 #[derive(Debug, Default)]
@@ -58,7 +62,11 @@ async fn suite(arguments: &[&str]) -> BTreeMap<String, Found> {
     let mut node = Command::new(installed("node"));
     node.arg(installed("node_modules/@modelcontextprotocol/conformance/dist/index.js"));
     node.args(arguments).arg("--output-dir").arg(folder.path());
-    let said = node.stdin(Stdio::null()).kill_on_drop(true).output().await.unwrap();
+    let said = node.stdin(Stdio::null()).kill_on_drop(true).output();
+    let Ok(said) = tokio::time::timeout(PATIENCE, said).await else {
+        panic!("the suite has not ended within {PATIENCE:?}: {arguments:?}");
+    };
+    let said = said.unwrap();
     let mut found = BTreeMap::new();
     read(folder.path(), folder.path(), &mut found);
     assert!(!found.is_empty(), "{}{}", text(&said.stdout), text(&said.stderr));

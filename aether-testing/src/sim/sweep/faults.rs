@@ -24,7 +24,7 @@ pub struct FaultReport {
     pub outlasted: Vec<StoreFault>,
     /// Faults that stopped it; a second process ended it.
     pub stopped: Vec<StoreFault>,
-    /// Faults that did not come up again: the call was not made.
+    /// Faults that did not come up again: the call was not made, or the run ended before a late one was.
     pub missed: Vec<StoreFault>,
 }
 
