@@ -11,6 +11,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::Value;
 
+use crate::cargo_build::{cargo_build, profile_folder};
+
 /// The folder of the workspace.
 pub(crate) fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -31,16 +33,7 @@ pub(crate) fn built() -> &'static Built {
 
 impl Built {
     fn ask() -> Self {
-        let test = std::env::current_exe().unwrap();
-        let profile = test.parent().and_then(Path::parent).unwrap().to_path_buf();
-        let mut build = Command::new(env!("CARGO"));
-        build
-            .args(["build", "--quiet", "--workspace", "--examples", "--message-format=json"])
-            .current_dir(root());
-        if profile.ends_with("release") {
-            build.arg("--release");
-        }
-        let build = build.env("CARGO_TARGET_DIR", profile.parent().unwrap()).output().unwrap();
+        let build = cargo_build().args(["--examples", "--message-format=json"]).output().unwrap();
         assert!(
             build.status.success(),
             "the examples do not build: {}",
@@ -62,7 +55,7 @@ impl Built {
         }
         let libraries: BTreeMap<_, _> = newest.into_iter().map(|(name, (_, file))| (name, file)).collect();
         assert!(libraries.contains_key("aether"), "cargo names no libraries");
-        Self { profile, libraries }
+        Self { profile: profile_folder(), libraries }
     }
 
     /// The program of an example.

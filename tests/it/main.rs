@@ -10,6 +10,8 @@ mod bad_input;
 mod budgets;
 mod built;
 mod cancel;
+#[path = "../built/cargo_build.rs"]
+mod cargo_build;
 mod chaos;
 mod children;
 mod configuration;

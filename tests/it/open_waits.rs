@@ -323,7 +323,7 @@ async fn nothing_is_missing_after_an_update_from_a_file_without_the_list() {
     // The file as the version before left it.
     let db = Connection::open(&path).unwrap();
     db.execute_batch(
-        "DROP TABLE aether_waits; DROP TABLE aether_streams; DROP TABLE aether_unlisted; DROP TABLE aether_schedules; DROP TABLE aether_counters;
+        "DROP TABLE aether_blob_owners; DROP TABLE aether_waits; DROP TABLE aether_streams; DROP TABLE aether_unlisted; DROP TABLE aether_schedules; DROP TABLE aether_counters;
          DROP TABLE aether_worker_codes; DROP TABLE aether_definitions; ALTER TABLE aether_workers DROP COLUMN serves;
          DROP TABLE aether_lanes; DROP TABLE aether_queues; DROP TABLE aether_limits; DROP TABLE aether_starts;
          DROP TABLE aether_keyed_starts; DROP INDEX aether_runs_queue_due; DROP INDEX aether_runs_lapses;

@@ -62,7 +62,7 @@ async fn a_database_that_cannot_be_used_is_refused_at_the_start_and_says_why() {
 #[tokio::test]
 async fn a_full_database_holds_its_runs_and_loses_nothing() {
     let (_folder, path) = database();
-    let store = patient(&path, SqliteOptions { max_pages: Some(160), ..SqliteOptions::default() });
+    let store = patient(&path, SqliteOptions { max_pages: Some(168), ..SqliteOptions::default() });
     let engine = on(&store).start().await.unwrap();
     let run = engine.start::<bad_large>(1 << 20).id("large").await.unwrap();
     in_time(async {

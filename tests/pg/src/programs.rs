@@ -9,6 +9,11 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use rustix::fs::statvfs;
+
+/// What a cluster may need, in bytes: its log alone may grow to one gibibyte.
+const ROOM: u64 = 4 << 30;
+
 /// The folder that has `initdb` and `postgres`: `AETHER_PG_BIN`, one of `PATH`, or the newest of Debian's.
 pub(crate) fn postgres_folder() -> PathBuf {
     if let Some(folder) = std::env::var_os("AETHER_PG_BIN") {
@@ -85,11 +90,12 @@ impl User {
         }
     }
 
-    /// A new folder of this user's. What need not outlive the machine is kept in memory where there is such a folder: to
-    /// make and drop databases there costs a disk nothing.
+    /// A new folder of this user's. What need not outlive the machine is kept in memory where there is room: to make and
+    /// drop databases there costs a disk nothing.
     pub(crate) fn folder(self, durable: bool) -> PathBuf {
         let memory = Path::new("/dev/shm");
-        let place = if !durable && memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
+        let has_room = || statvfs(memory).is_ok_and(|it| it.f_bavail.saturating_mul(it.f_frsize) >= ROOM);
+        let place = if !durable && has_room() { memory.to_owned() } else { std::env::temp_dir() };
         let folder = tempfile::Builder::new().prefix("aether-pg-").tempdir_in(place).unwrap().keep();
         self.own(&folder);
         folder
