@@ -13,7 +13,7 @@ use aether::store::{Store, StoreError};
 use aether_sqlite::SqliteOptions;
 use rusqlite::Connection;
 
-use super::{bad_fine, bad_large, serves_another, stopped};
+use super::{bad_fine, bad_fine_step, serves_another, stopped};
 use crate::seeds::kit::{Calls, Journal, Rows, builder, in_time, run_id};
 
 fn database() -> (tempfile::TempDir, PathBuf) {
@@ -59,18 +59,40 @@ async fn a_database_that_cannot_be_used_is_refused_at_the_start_and_says_why() {
     serves_another(&engine).await;
 }
 
+/// Lets `bad_make_late` go on.
+#[derive(Clone)]
+struct Gate(Arc<tokio::sync::Semaphore>);
+
+/// Make a large text when it is time.
+#[step(effect = "read")]
+async fn bad_make_late(cx: &mut StepCx, size: usize) -> Result<String> {
+    let gate = cx.dep::<Gate>()?;
+    drop(gate.0.acquire().await?);
+    Ok("x".repeat(size))
+}
+
+/// Do something small, then keep something large.
+#[workflow]
+async fn bad_large_late(cx: &mut Cx, size: usize) -> Result<usize> {
+    bad_fine_step(cx, 1).await?;
+    Ok(bad_make_late(cx, size).await?.len())
+}
+
 #[tokio::test]
 async fn a_full_database_holds_its_runs_and_loses_nothing() {
+    let gate = Gate(Arc::new(tokio::sync::Semaphore::new(0)));
     let (_folder, path) = database();
     let store = patient(&path, SqliteOptions { max_pages: Some(168), ..SqliteOptions::default() });
-    let engine = on(&store).start().await.unwrap();
-    let run = engine.start::<bad_large>(1 << 20).id("large").await.unwrap();
+    let engine = on(&store).provide(gate.clone()).start().await.unwrap();
+    let run = engine.start::<bad_large_late>(1 << 20).id("large").await.unwrap();
+    // The run, the intent of the first step, and its outcome.
     in_time(async {
-        while store.load(&run_id("large"), 0).await.unwrap().len() < 2 {
+        while store.load(&run_id("large"), 0).await.unwrap().len() < 3 {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     })
     .await;
+    gate.0.add_permits(9);
     // The next value goes to the effect store before its event is appended, and waits there for room.
     tokio::time::timeout(Duration::from_secs(3), run.result()).await.unwrap_err();
     let before = store.load(&run_id("large"), 0).await.unwrap();
@@ -85,8 +107,8 @@ async fn a_full_database_holds_its_runs_and_loses_nothing() {
     drop(store);
 
     let store = patient(&path, SqliteOptions::default());
-    let engine = on(&store).start().await.unwrap();
-    let run = engine.handle::<bad_large>("large").await.unwrap();
+    let engine = on(&store).provide(gate.clone()).start().await.unwrap();
+    let run = engine.handle::<bad_large_late>("large").await.unwrap();
     // The engine's start may have taken it up already, or have ended it.
     in_time(async {
         while !run.advance().await.unwrap() && !run.status().await.unwrap().is_terminal() {
