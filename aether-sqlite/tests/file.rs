@@ -234,7 +234,7 @@ async fn a_newer_schema_is_refused_untouched() {
     Connection::open(&path).unwrap().execute("UPDATE aether_schema SET version = 99", []).unwrap();
     let before = std::fs::read(&path).unwrap();
     let error = refused(&path);
-    assert!(matches!(error, StoreError::NewerSchema { found: 99, supported: 14, .. }), "{error}");
+    assert!(matches!(error, StoreError::NewerSchema { found: 99, supported: 15, .. }), "{error}");
     assert_eq!(std::fs::read(&path).unwrap(), before);
 }
 
