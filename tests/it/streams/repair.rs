@@ -226,6 +226,23 @@ async fn a_body_can_take_back_what_it_said() {
     }
 }
 
+/// Takes run `a` from the worker that holds it, which is not told, and gives the last epoch of that worker when another one has it. An
+/// engine that looks for due runs for the first time may take its own back.
+async fn taken_away(place: &Place) -> u64 {
+    let held = place.store.run(&run_id("a")).await.unwrap().unwrap();
+    let (mut now, mut lost) = (held.clone(), held.epoch);
+    loop {
+        if now.owner == held.owner {
+            lost = now.epoch;
+            place.store.release(&now.id, lost, aether::jiff::Timestamp::UNIX_EPOCH).await.unwrap();
+        } else if now.owner.is_some() {
+            return lost;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+        now = place.store.run(&run_id("a")).await.unwrap().unwrap();
+    }
+}
+
 #[tokio::test]
 async fn workers_of_which_one_has_lost_the_run_interleave_nothing() {
     for make in stores() {
@@ -240,10 +257,8 @@ async fn workers_of_which_one_has_lost_the_run_interleave_nothing() {
         let first = first.start().await.unwrap();
         let run = first.start::<answer>(40).id("a").await.unwrap();
         in_time(stale.reached.notified()).await;
-        // It is not told that the run was taken from it.
-        let held = place.store.run(&run_id("a")).await.unwrap().unwrap();
-        place.store.release(&held.id, held.epoch, aether::jiff::Timestamp::UNIX_EPOCH).await.unwrap();
         let second = builder(&place.again(), &Calls::default()).provide(owner.clone()).start().await.unwrap();
+        let lost = in_time(taken_away(&place)).await;
         in_time(owner.reached.notified()).await;
         // Both go on at once.
         stale.go_on();
@@ -253,7 +268,7 @@ async fn workers_of_which_one_has_lost_the_run_interleave_nothing() {
         assert_eq!(in_time(elsewhere.result()).await.unwrap(), words(40).concat());
         assert_eq!(in_time(live).await.unwrap().unwrap(), words(40).concat());
         let epochs = place.store.stream(&run_id("a"), "reply", 0, 1000).await.unwrap();
-        assert!(epochs.iter().all(|item| item.epoch > held.epoch), "{epochs:?}");
+        assert!(epochs.iter().all(|item| item.epoch > lost), "{epochs:?}");
         drop(run);
         first.shutdown().await.unwrap();
         second.shutdown().await.unwrap();
