@@ -45,6 +45,7 @@ pub(crate) const HOLD: &str = "SELECT 1 FROM runs r
     ORDER BY r.shard, r.id FOR NO KEY UPDATE OF r";
 
 /// Writes at most one chunk for each stream and command. Gives a row for each that is not refused, and one for each item.
+/// The parts hand their rows on whole: to join two of them the planner would compare each row with each.
 const WRITE: &str = "
 WITH w AS MATERIALIZED (SELECT w.* FROM unnest($1::int8[], $2::int2[], $3::text[], $4::int8[], $5::text[], $6::text[],
         $7::int8[], $8::int8[], $9::int8[], $10::text[], $11::bool[])
@@ -56,23 +57,24 @@ due AS MATERIALIZED (SELECT w.* FROM w WHERE CASE WHEN w.begins
     ELSE w.part = 1 + (SELECT s.part FROM streams s
         WHERE s.shard = w.shard AND s.run = w.run AND s.command = w.command AND s.stream = w.stream AND s.kind = 0
         ORDER BY s.seq DESC LIMIT 1) END),
-open AS MATERIALIZED (SELECT w.no, s.shard, s.run, s.stream, s.seq, s.since FROM due w
-    JOIN streams s ON s.shard = w.shard AND s.run = w.run AND s.command = w.command AND s.stream = w.stream
-        AND s.kind IN (0, 2)
-    WHERE w.begins),
-items AS (SELECT no, 0 AS place, 2::int2 AS kind, min(since) AS since FROM open GROUP BY no
-    UNION ALL SELECT no, 1, 0::int2, NULL FROM due),
-numbered AS MATERIALIZED (SELECT w.*, i.place, i.kind, i.since,
+items AS (SELECT d.*, 0 AS place, 2::int2 AS kind, open.since FROM due d, LATERAL (SELECT min(s.since) AS since
+        FROM streams s WHERE s.shard = d.shard AND s.run = d.run AND s.command = d.command AND s.stream = d.stream
+            AND s.kind IN (0, 2)) AS open
+        WHERE d.begins AND open.since IS NOT NULL
+    UNION ALL SELECT d.*, 1, 0::int2, NULL FROM due d),
+numbered AS MATERIALIZED (SELECT i.*,
         (SELECT coalesce(max(s.seq), 0) FROM streams s
-            WHERE s.shard = w.shard AND s.run = w.run AND s.stream = w.stream)
-        + row_number() OVER (PARTITION BY w.shard, w.run, w.stream ORDER BY w.no, i.place) AS seq
-    FROM items i JOIN w ON w.no = i.no),
-gone AS (DELETE FROM streams s USING open o
-    WHERE s.shard = o.shard AND s.run = o.run AND s.stream = o.stream AND s.seq = o.seq),
+            WHERE s.shard = i.shard AND s.run = i.run AND s.stream = i.stream)
+        + row_number() OVER (PARTITION BY i.shard, i.run, i.stream ORDER BY i.no, i.place) AS seq
+    FROM items i),
+gone AS (DELETE FROM streams s USING due d
+    WHERE d.begins AND s.shard = d.shard AND s.run = d.run AND s.command = d.command AND s.stream = d.stream
+        AND s.kind IN (0, 2)),
 made AS (INSERT INTO streams(shard, run, stream, seq, since, kind, command, attempt, epoch, at, part, data)
     SELECT shard, run, stream, seq, coalesce(since, seq), kind, command, attempt, epoch, at,
         CASE kind WHEN 0 THEN part ELSE 0 END, CASE kind WHEN 0 THEN data ELSE 'null' END FROM numbered)
-SELECT w.no, n.seq, coalesce(n.since, n.seq), n.kind FROM w LEFT JOIN numbered n ON n.no = w.no ORDER BY w.no, n.place";
+SELECT no, seq, coalesce(since, seq), kind FROM (SELECT no, -1 AS place, NULL::int8 AS seq, NULL::int8 AS since, NULL::int2 AS kind FROM w
+    UNION ALL SELECT no, place, seq, since, kind FROM numbered) AS made_of ORDER BY no, place";
 
 const OPEN: &str =
     "SELECT DISTINCT command FROM streams WHERE shard = $1::int2 AND run = $2::text AND kind = 0

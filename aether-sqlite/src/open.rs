@@ -6,6 +6,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode};
 
 use aether_core::store::StoreError;
@@ -26,6 +27,7 @@ fn connect(path: &Path, store: &str, options: &SqliteOptions) -> Result<Connecti
     let conn = Connection::open(path)?;
     conn.busy_timeout(options.busy_timeout)?;
     conn.set_prepared_statement_cache_capacity(64);
+    keep_plans(&conn)?;
     schema::look(&conn, store)?;
     if conn.is_readonly("main")? {
         let reason = "the file can be read but not written: check its permissions and its file system".into();
@@ -42,6 +44,12 @@ fn connect(path: &Path, store: &str, options: &SqliteOptions) -> Result<Connecti
         conn.pragma_update(None, "max_page_count", pages)?;
     }
     Ok(conn)
+}
+
+/// Without it SQLite compiles a statement anew whenever a value is bound that stands in a condition of a table with a partial
+/// index: the plan might depend on it. Ours never do (`SQLITE_DBCONFIG_ENABLE_QPSG`, <https://sqlite.org/queryplanner-ng.html>).
+pub(crate) fn keep_plans(conn: &Connection) -> rusqlite::Result<()> {
+    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map(drop)
 }
 
 /// Switches the file to WAL. The switch does not wait for other connections by itself.

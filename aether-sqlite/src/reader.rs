@@ -21,6 +21,7 @@ use jiff::Timestamp;
 
 use crate::error::{OpError, gone, opening};
 use crate::identity::FileWatch;
+use crate::open::keep_plans;
 use crate::options::SqliteOptions;
 use crate::row;
 use crate::sched::{JoinHandle, Receiver, Sender, spawn, unbounded};
@@ -110,6 +111,7 @@ fn connect(path: &Path, options: &SqliteOptions) -> Result<Connection, rusqlite:
         OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let conn = Connection::open_with_flags(path, flags)?;
     conn.busy_timeout(options.busy_timeout)?;
+    keep_plans(&conn)?;
     conn.pragma_update(None, "query_only", true)?;
     Ok(conn)
 }

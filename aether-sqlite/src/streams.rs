@@ -5,6 +5,7 @@
 use rusqlite::{Connection, OptionalExtension as _, Row, params};
 
 use aether_core::id::{CommandId, RunId};
+use aether_core::payload::Payload;
 use aether_core::store::{Append, StreamEnd, StreamItem, StreamKind, StreamWrite};
 use jiff::Timestamp;
 
@@ -68,14 +69,15 @@ impl Streams<'_> {
             if self.last_place(stream)?.is_some_and(|last| last >= place) {
                 return Ok(written);
             }
-            if let Some(restarted) = self.restart(stream)? {
-                written.push(self.item(stream, restarted)?);
+            if let Some((seq, since)) = self.restart(stream)? {
+                let (kind, data) = (StreamKind::Restarted, Payload::null());
+                written.push(self.item(stream, seq, since, kind, data)?);
             }
         } else if self.newest_place(stream)?.is_none_or(|newest| newest + 1 != place) {
             return Ok(written);
         }
         let seq = self.insert(stream, StreamKind::Chunk, None, place, write.items.as_str())?;
-        written.push(self.item(stream, seq)?);
+        written.push(self.item(stream, seq, seq, StreamKind::Chunk, write.items.clone())?);
         Ok(written)
     }
 
@@ -105,8 +107,9 @@ impl Streams<'_> {
         streams.collect()
     }
 
-    /// Puts an item of kind `Restarted` in the place of the open ones, if there are any; gives its number.
-    fn restart(&self, stream: &str) -> rusqlite::Result<Option<i64>> {
+    /// Puts an item of kind `Restarted` in the place of the open ones, if there are any; gives its number, and theirs that was
+    /// the first.
+    fn restart(&self, stream: &str) -> rusqlite::Result<Option<(i64, i64)>> {
         let (no, command) = (self.no, self.command.as_str());
         let sql = format!(
             "SELECT min(since), coalesce(max(part) FILTER (WHERE epoch = ?4), 0) FROM aether_streams WHERE {OPEN}"
@@ -120,7 +123,7 @@ impl Streams<'_> {
         let sql = format!("DELETE FROM aether_streams WHERE {OPEN} AND seq < ?6");
         let open = params![no, stream, command, self.epoch, self.attempt, restarted];
         self.conn.prepare_cached(&sql)?.execute(open)?;
-        Ok(Some(restarted))
+        Ok(Some((restarted, since)))
     }
 
     /// Puts one item in the place of the command's chunks; says whether there were any.
@@ -151,27 +154,41 @@ impl Streams<'_> {
         place: i64,
         data: &str,
     ) -> rusqlite::Result<i64> {
+        // Not one statement: SQLite keeps a journal of its own for an insertion that selects.
+        let last = "SELECT coalesce(max(seq), 0) FROM aether_streams WHERE run_no = ?1 AND stream = ?2";
+        let last: i64 =
+            self.conn.prepare_cached(last)?.query_row(params![self.no, stream], |row| row.get(0))?;
+        let seq = last + 1;
         let sql =
             "INSERT INTO aether_streams(run_no, stream, seq, since, kind, command, attempt, epoch, at, data, part)
-             SELECT ?1, ?2, last.seq + 1, coalesce(?3, last.seq + 1), ?4, ?5, ?6, ?7, ?8, ?9, ?10
-             FROM (SELECT coalesce(max(seq), 0) AS seq FROM aether_streams
-                   WHERE run_no = ?1 AND stream = ?2) AS last
-             RETURNING seq";
+             VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)";
         let (command, at) = (self.command.as_str(), self.at.as_microsecond());
-        let (no, attempt, epoch) = (self.no, self.attempt, self.epoch);
-        let params = params![no, stream, since, kind.number(), command, attempt, epoch, at, data, place];
-        self.conn.prepare_cached(sql)?.query_row(params, |row| row.get(0))
+        let (no, attempt, epoch, since) = (self.no, self.attempt, self.epoch, since.unwrap_or(seq));
+        let params = params![no, stream, seq, since, kind.number(), command, attempt, epoch, at, data, place];
+        self.conn.prepare_cached(sql)?.execute(params)?;
+        Ok(seq)
     }
 
-    fn item(&self, stream: &str, seq: i64) -> Result<StreamItem, OpError> {
-        let sql =
-            format!("SELECT {COLUMNS} FROM aether_streams WHERE run_no = ?1 AND stream = ?2 AND seq = ?3");
-        let mut statement = self.conn.prepare_cached(&sql)?;
-        let mut rows = statement.query(params![self.no, stream, seq])?;
-        match rows.next()? {
-            Some(row) => item(row),
-            None => Err(OpError::Row(format!("item {seq} of stream `{stream}` was not written"))),
-        }
+    /// The item that was written under this number.
+    fn item(
+        &self,
+        stream: &str,
+        seq: i64,
+        since: i64,
+        kind: StreamKind,
+        data: Payload,
+    ) -> Result<StreamItem, OpError> {
+        Ok(StreamItem {
+            stream: stream.to_owned(),
+            seq: row::nat(seq, "number of an item")?,
+            since: row::nat(since, "first number of an item")?,
+            kind,
+            command: self.command.clone(),
+            attempt: self.attempt,
+            epoch: row::nat(self.epoch, "epoch")?,
+            at: self.at,
+            data,
+        })
     }
 }
 

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use sha2::{Digest as _, Sha256};
 
@@ -229,37 +229,102 @@ fn known(kind: &str) -> bool {
 /// # Errors
 /// [`JournalError`] naming the first position that is unreadable, out of order or altered.
 pub fn read_verified(frames: &[StoredFrame]) -> Result<Vec<Event>, JournalError> {
-    let mut events = Vec::new();
-    let (first, mut hash) = match frames.first() {
-        Some(first) if first.position > 0 => (first.position, chain_before(first)?),
-        _ => (0, CHAIN_START),
-    };
+    let (mut chained, mut events) = (Chained::default(), Vec::new());
     for frame in frames {
-        let expected = first + events.len() as Position;
-        if frame.position != expected {
-            return Err(JournalError::Gap { expected, found: frame.position });
-        }
-        hash = chain(&hash, frame.position, frame.at, &frame.text);
-        if hash != frame.chain {
-            return Err(JournalError::Altered { position: frame.position });
-        }
-        events.extend(frame.events()?);
+        events.extend(chained.follow(frame)?);
     }
     Ok(events)
 }
 
+/// Checks order and hash chain of a journal whose frames come one by one, so that it need not be in memory as a whole.
+///
+/// ```
+/// use aether_core::journal::Chained;
+/// # use aether_core::journal::StoredFrame;
+/// # fn example(frames: impl Iterator<Item = StoredFrame>) -> Result<(), aether_core::journal::JournalError> {
+/// let mut chained = Chained::default();
+/// for frame in frames {
+///     chained.follow(&frame)?;
+/// }
+/// println!("{} events", chained.next());
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Chained {
+    /// Where the next frame begins, and the chain hash before it; `None` before the first frame.
+    end: Option<(Position, ChainHash)>,
+}
+
+impl Chained {
+    /// Checks that `frame` follows the ones before it, and returns its events. The first one has position 0, or begins a
+    /// later generation of the run.
+    ///
+    /// # Errors
+    /// [`JournalError`] when it is unreadable, out of order or altered.
+    pub fn follow(&mut self, frame: &StoredFrame) -> Result<Vec<Event>, JournalError> {
+        let hash = self.hash_after(frame)?;
+        let events = frame.events()?;
+        self.end = Some((frame.position + events.len() as Position, hash));
+        Ok(events)
+    }
+
+    /// As [`Chained::follow`], without reading the events: of a frame that went through a payload codec, too. Returns how
+    /// many they are.
+    ///
+    /// # Errors
+    /// [`JournalError`] when it is no list of events, out of order or altered.
+    pub fn link(&mut self, frame: &StoredFrame) -> Result<u64, JournalError> {
+        let hash = self.hash_after(frame)?;
+        let events: Vec<&RawValue> = serde_json::from_str(&frame.text)
+            .map_err(|e| JournalError::Unreadable { position: frame.position, reason: e.to_string() })?;
+        self.end = Some((frame.position + events.len() as Position, hash));
+        Ok(events.len() as u64)
+    }
+
+    /// Position of the event that comes next.
+    pub fn next(&self) -> Position {
+        self.end.map_or(0, |(next, _)| next)
+    }
+
+    /// Chain hash after the last frame: it stands for all of the journal. [`CHAIN_START`] before the first one.
+    pub fn tip(&self) -> ChainHash {
+        self.end.map_or(CHAIN_START, |(_, tip)| tip)
+    }
+
+    fn hash_after(&self, frame: &StoredFrame) -> Result<ChainHash, JournalError> {
+        let (expected, before) = match self.end {
+            Some(end) => end,
+            None if frame.position > 0 => (frame.position, chain_before(frame)?),
+            None => (0, CHAIN_START),
+        };
+        if frame.position != expected {
+            return Err(JournalError::Gap { expected, found: frame.position });
+        }
+        let hash = chain(&before, frame.position, frame.at, &frame.text);
+        if hash == frame.chain { Ok(hash) } else { Err(JournalError::Altered { position: frame.position }) }
+    }
+}
+
 /// The chain hash before the first frame of a later generation, which that frame names. The frame's own hash covers it.
 fn chain_before(frame: &StoredFrame) -> Result<ChainHash, JournalError> {
-    let named = frame.events()?.into_iter().find_map(|event| match event {
-        Event::RunContinued(e) => Some(e.previous),
-        _ => None,
-    });
+    #[derive(Deserialize)]
+    struct Continued {
+        run_continued: Option<Named>,
+    }
+    // In the open, also where a payload codec has encoded the rest.
+    #[derive(Deserialize)]
+    struct Named {
+        previous: String,
+    }
+    let events: Vec<Continued> = serde_json::from_str(&frame.text)
+        .map_err(|e| JournalError::Unreadable { position: frame.position, reason: e.to_string() })?;
+    let named = events.into_iter().find_map(|event| event.run_continued);
     let named = named.ok_or(JournalError::Gap { expected: 0, found: frame.position })?;
-    unhex(&named).ok_or(JournalError::Altered { position: frame.position })
+    unhex(&named.previous).ok_or(JournalError::Altered { position: frame.position })
 }
 
 /// 32 bytes from 64 hexadecimal digits.
-fn unhex(text: &str) -> Option<ChainHash> {
+pub(crate) fn unhex(text: &str) -> Option<ChainHash> {
     let mut hash = CHAIN_START;
     for (at, byte) in hash.iter_mut().enumerate() {
         *byte = u8::from_str_radix(text.get(2 * at..2 * at + 2)?, 16).ok()?;

@@ -19,6 +19,6 @@ pub(crate) mod spending;
 pub mod version_marks;
 
 pub use bill::{BilledCall, CallOutcome};
-pub use frame::{CHAIN_START, ChainHash, Frame, JournalError, StoredFrame, chain, read_verified};
+pub use frame::{CHAIN_START, ChainHash, Chained, Frame, JournalError, StoredFrame, chain, read_verified};
 pub use large_values::{BlobRef, LargeValue};
 pub use spending::BudgetUse;

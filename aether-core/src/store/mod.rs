@@ -7,6 +7,7 @@ pub(crate) mod api;
 pub(crate) mod codes;
 pub(crate) mod error;
 pub(crate) mod filter;
+pub(crate) mod integrity;
 pub(crate) mod intent;
 pub mod ledger;
 mod matching;
@@ -33,6 +34,7 @@ pub use api::{
 pub use codes::{DefinitionRecord, ForeignRuns};
 pub use error::{AppendError, StoreError};
 pub use filter::{Cursor, CursorError, RunFilter};
+pub use integrity::{IntegrityProblem, IntegrityReport, check_integrity};
 pub use intent::{DurableIntent, LedgerAnswer};
 pub use open_waits::waits_in_journal;
 pub use purge::{EndedRuns, Purged};

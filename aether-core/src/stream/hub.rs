@@ -1,7 +1,7 @@
 //! The writer of an engine's streams: what all bodies send, written together, and handed to readers in the process.
 //!
-//! Promise: one write of the store at a time, at least [`PAUSE`] after the one before unless the end of a body waits for
-//! it; what is buffered of one stream of one execution has a bound; a reader hears of nothing that was not accepted.
+//! Promise: one write of the store at a time, which begins at least [`PAUSE`] after the one before began unless the end of a
+//! body waits for it; what is buffered of one stream of one execution has a bound; a reader hears of nothing that was not accepted.
 
 use std::pin::pin;
 use std::sync::atomic::Ordering;
@@ -21,7 +21,7 @@ use crate::vocabulary::id::RunId;
 use crate::vocabulary::payload::Payload;
 use crate::vocabulary::redaction::Redaction;
 
-/// Shortest time between two writes that nobody waits for.
+/// Shortest time from the beginning of a write to that of the next one, where nobody waits for it.
 const PAUSE: Duration = Duration::from_millis(50);
 /// So many bytes of one stream are written without a pause.
 const SOON: usize = 4096;
@@ -251,12 +251,15 @@ impl StreamHub {
 
     /// Writes until nothing is left.
     async fn write_all(&self) {
-        while let Some((writes, upto)) = self.take() {
+        loop {
+            // Counted from here: what is sent while a slow store writes has waited long enough.
+            let pause = self.environment.sleep(PAUSE);
+            let Some((writes, upto)) = self.take() else { return };
             self.write(writes).await;
             self.lock().done = upto;
             self.written.notify_waiters();
             let hurry = pin!(self.hurry.notified());
-            select(self.environment.sleep(PAUSE), hurry).await;
+            select(pause, hurry).await;
         }
     }
 
