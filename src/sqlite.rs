@@ -1,3 +1,6 @@
-//! The embedded store, and SQL in transaction steps: for programs that choose its options or run SQL of their own.
+//! The embedded store, its backups, and SQL in transaction steps: for programs that choose its options or run SQL of their own.
 
-pub use aether_sqlite::{EngineSqlite, Sql, SqlError, SqlStep, SqliteOptions, SqliteStore, rusqlite};
+pub use aether_sqlite::{
+    BackupProgress, BackupReport, EngineSqlite, Restored, Sql, SqlError, SqlStep, SqliteOptions, SqliteStore,
+    back_up, restore, rusqlite,
+};

@@ -8,6 +8,7 @@ pub use aether_core::store::*;
 /// Frames of a journal, their hash chain, and references to large values.
 pub mod journal {
     pub use aether_core::journal::{
-        BlobRef, CHAIN_START, ChainHash, Frame, JournalError, LargeValue, StoredFrame, chain, read_verified,
+        BlobRef, CHAIN_START, ChainHash, Chained, Frame, JournalError, LargeValue, StoredFrame, chain,
+        read_verified,
     };
 }

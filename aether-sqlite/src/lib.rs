@@ -15,6 +15,7 @@
 //! # }
 //! ```
 
+mod backup;
 mod base;
 mod batch;
 mod calls;
@@ -52,6 +53,7 @@ mod waits;
 mod worker_locks;
 mod writer;
 
+pub use crate::backup::{BackupProgress, BackupReport, Restored, back_up, restore};
 pub use crate::engine::EngineSqlite;
 pub use crate::options::SqliteOptions;
 pub use crate::sql::{Sql, SqlError, SqlStep};

@@ -22,6 +22,7 @@ mod definitions;
 mod drain;
 mod edits;
 mod encryption;
+mod evidence;
 mod examples;
 mod forks;
 mod fuzz;

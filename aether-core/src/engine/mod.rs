@@ -41,6 +41,8 @@ mod decide;
 
 mod verify;
 
+mod evidence;
+
 mod adopt;
 mod changes;
 

@@ -49,8 +49,8 @@ struct FramePart {
 }
 
 /// A ledger row; its run is the one it stands in.
-#[derive(Serialize, Deserialize)]
-struct RowPart {
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct RowPart {
     key: IdempotencyKey,
     command: CommandId,
     invocation: InvocationId,
@@ -70,9 +70,9 @@ struct RowPart {
 }
 
 /// A blob: as text where it is UTF-8, else as hexadecimal digits.
-#[derive(Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum BlobPart {
+pub(super) enum BlobPart {
     Text(String),
     Hex(String),
 }
@@ -108,7 +108,7 @@ impl Recording {
         if runs.is_empty() {
             return Err(damaged("`runs`", "there is none"));
         }
-        let blobs = whole.blobs.into_iter().map(|(name, part)| Ok((name.clone(), part.read(&name)?)));
+        let blobs = whole.blobs.into_iter().map(|(name, part)| Ok((name.clone(), part.bytes(&name)?)));
         Ok(Self { runs, blobs: blobs.collect::<Result<_, RecordingError>>()?, masked: whole.masked })
     }
 
@@ -204,7 +204,16 @@ fn in_one_line(event: Payload) -> Payload {
 }
 
 impl RowPart {
-    fn of(row: &LedgerEntry) -> Self {
+    pub(super) fn key(&self) -> &IdempotencyKey {
+        &self.key
+    }
+
+    /// Its command, and the digest of the command's arguments.
+    pub(super) fn names(&self) -> (&str, &str) {
+        (self.command.as_str(), self.digest.as_str())
+    }
+
+    pub(super) fn of(row: &LedgerEntry) -> Self {
         let row = row.clone();
         Self {
             key: row.key,
@@ -273,18 +282,22 @@ impl RecordedFrame {
 }
 
 fn print_blob(blob: &[u8]) -> String {
-    let part = match std::str::from_utf8(blob) {
-        Ok(text) => BlobPart::Text(text.into()),
-        Err(_) => BlobPart::Hex(hex(blob)),
-    };
-    serde_json::to_string(&part).unwrap_or_default()
+    serde_json::to_string(&BlobPart::of(blob)).unwrap_or_default()
 }
 
 impl BlobPart {
-    fn read(self, name: &str) -> Result<Vec<u8>, RecordingError> {
+    pub(super) fn of(blob: &[u8]) -> Self {
+        match std::str::from_utf8(blob) {
+            Ok(text) => Self::Text(text.into()),
+            Err(_) => Self::Hex(hex(blob)),
+        }
+    }
+
+    /// The content, if it has the hash that is its name.
+    pub(super) fn bytes(&self, name: &str) -> Result<Vec<u8>, RecordingError> {
         let bytes = match self {
-            Self::Text(text) => text.into_bytes(),
-            Self::Hex(digits) => unhex(&digits).ok_or_else(|| {
+            Self::Text(text) => text.clone().into_bytes(),
+            Self::Hex(digits) => unhex(digits).ok_or_else(|| {
                 damaged(format!("blob {name}"), "its content is not an even number of hexadecimal digits")
             })?,
         };

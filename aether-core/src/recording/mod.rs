@@ -3,6 +3,7 @@
 //! Promise: a recording that is read back and imported into a store replays there as it did where it was made. It does
 //! not contain the secrets that the [`Masking`] finds. Imports `store` and below.
 
+pub(crate) mod evidence;
 mod export;
 mod file;
 pub(crate) mod head;
@@ -10,6 +11,7 @@ mod import;
 pub mod recorded;
 
 pub use crate::vocabulary::masking::{MASK, Masking};
+pub use evidence::{Evidence, EvidenceDecision, EvidenceError, EvidenceReplay, EvidenceReport};
 pub use file::replace_file;
 pub use head::{HeadError, check_head};
 pub use recorded::{RecordedFrame, RecordedRun, Recording, RecordingError, VERSION};

@@ -102,6 +102,17 @@ impl Place {
     }
 
     /// The same place as another worker reaches it: by a connection of its own, where there is a file or a server.
+    /// The file of a store in one.
+    pub(crate) fn file(&self) -> std::path::PathBuf {
+        let Medium::File(folder) = &self.medium else { panic!("it is in no file") };
+        folder.path().join("agent.db")
+    }
+
+    /// The store without its codec.
+    pub(crate) fn bare(&self) -> Arc<dyn Store> {
+        if let Medium::Encrypted(inner) = &self.medium { inner.clone() } else { self.store.clone() }
+    }
+
     pub(crate) fn again(&self) -> Arc<dyn Store> {
         match &self.medium {
             Medium::Memory => self.store.clone(),
