@@ -1,3 +1,5 @@
 //! The embedded store, and SQL in transaction steps: for programs that choose its options or run SQL of their own.
 
-pub use aether_sqlite::{EngineSqlite, Sql, SqlError, SqlStep, SqliteOptions, SqliteStore, rusqlite};
+pub use aether_sqlite::{
+    EngineSqlite, Inspected, Sql, SqlError, SqlStep, SqliteOptions, SqliteStore, inspect, rusqlite,
+};

@@ -22,6 +22,7 @@ mod codes;
 mod engine;
 mod error;
 mod identity;
+mod inspect;
 mod keyed_starts;
 mod leases;
 mod list;
@@ -53,6 +54,7 @@ mod worker_locks;
 mod writer;
 
 pub use crate::engine::EngineSqlite;
+pub use crate::inspect::{Inspected, inspect};
 pub use crate::options::SqliteOptions;
 pub use crate::sql::{Sql, SqlError, SqlStep};
 pub use crate::store::SqliteStore;
