@@ -130,6 +130,11 @@ impl Session {
     }
 }
 
+/// Whether the system lets this user write there.
+pub(crate) fn may_write(path: &Path) -> bool {
+    rustix::fs::access(path, rustix::fs::Access::WRITE_OK).is_ok()
+}
+
 /// Refuses a file that opening would create or change.
 fn check_file(path: &Path) -> Result<(), CliError> {
     if !path.exists() {
@@ -138,8 +143,13 @@ fn check_file(path: &Path) -> Result<(), CliError> {
             "pass the path that the program gives to `.sqlite(..)`; `db migrate` makes an empty store",
         ));
     }
-    let found = inspect(path)?;
     let name = path.display();
+    if !may_write(path) {
+        let what = format!("{name} cannot be written by this user, and whoever looks is registered in it");
+        return Err(CliError::new(Exit::Store, what)
+            .with_help("give this user the right to write to the file and its folder, or look at a copy of both the file and its `-wal` file"));
+    }
+    let found = inspect(path)?;
     if found.version == 0 {
         let what =
             format!("{name} is a database, and there are no runs in it: it has no tables of the engine");

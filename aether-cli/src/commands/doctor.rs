@@ -17,7 +17,7 @@ use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::files::{Diagnosis, Finding, Level};
 use crate::screen::Tone;
-use crate::session::Session;
+use crate::session::{Session, may_write};
 
 /// Less room on the disk than this is a problem.
 const ROOM: u64 = 256 << 20;
@@ -78,7 +78,7 @@ fn look_at_file(path: &Path) -> Vec<Finding> {
     }
     let mut found = vec![ok("file", format!("{name}, {} bytes", data.len()))];
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    if data.permissions().readonly() || !may_write(path) {
+    if !may_write(path) {
         let fix = "give this user the right to write to it, or mount its file system for writing".to_owned();
         found.push(problem("permissions", format!("{name} cannot be written"), Some(fix)));
     } else if !may_write(folder) {
@@ -100,11 +100,6 @@ fn look_at_file(path: &Path) -> Vec<Finding> {
         found.push(note("log", format!("the write-ahead log has {log} bytes"), fix));
     }
     found
-}
-
-/// Whether the system lets this user write there.
-fn may_write(path: &Path) -> bool {
-    rustix::fs::access(path, rustix::fs::Access::WRITE_OK).is_ok()
 }
 
 fn version(path: &Path) -> Option<Finding> {
