@@ -303,8 +303,8 @@ pub(crate) struct Cut {
 pub(crate) struct Start {
     /// Name of the workflow
     pub(crate) workflow: String,
-    /// Its input: JSON, @FILE, or - for stdin
-    #[arg(default_value = "null")]
+    /// Its input, an object with a field for each argument: JSON, @FILE, or - for stdin
+    #[arg(default_value = "{}")]
     pub(crate) input: String,
     /// Id of the run; the same id twice is the same run
     #[arg(long, value_name = "RUN")]

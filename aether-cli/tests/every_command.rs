@@ -66,11 +66,11 @@ fn reading(story: &mut Story<'_>) {
     assert!(ids(&story.tell("runs list", &["--version", "2"])).is_empty());
 
     let run = story.tell("runs show", &["stay-1"]);
-    assert_eq!((&run["run"]["status"], &run["input"]), (&json!("failed"), &json!("Bob")));
+    assert_eq!((&run["run"]["status"], &run["input"]), (&json!("failed"), &json!({ "guest": "Bob" })));
     assert_eq!(run["steps"][0]["command"], "0:book");
     let history = story.tell("runs history", &["count-1", "--kind", "run_created"]);
     assert_eq!(history["events"].as_array().unwrap().len(), 1);
-    assert_eq!(history["events"][0]["event"]["input"], 3);
+    assert_eq!(history["events"][0]["event"]["input"], json!({ "n": 3 }));
     let part = story.tell("runs history", &["count-1", "--from", "1", "--limit", "2"]);
     assert_eq!((&part["events"][0]["position"], &part["next"]), (&json!(1), &json!(3)));
     let end = story.tell("runs wait", &["count-1"]);
@@ -134,8 +134,8 @@ fn until_it_waits(story: &mut Story<'_>, run: &str, reason: &str) {
 }
 
 fn ending(story: &mut Story<'_>) {
-    story.own("start", &["nap", r#""again""#, "--id", "nap-2", "--label", "why=none"]);
-    story.own("start", &["nap", r#""again""#, "--id", "nap-2"]);
+    story.own("start", &["nap", r#"{"_why":"again"}"#, "--id", "nap-2", "--label", "why=none"]);
+    story.own("start", &["nap", r#"{"_why":"again"}"#, "--id", "nap-2"]);
     assert_eq!(ids(&story.tell("runs list", &["--label", "why=none"])), ["nap-2"]);
     story.tell("runs cancel", &["nap-1", "--reason", "enough"]);
     story.tell("runs terminate", &["nap-2", "--reason", "enough"]);

@@ -63,6 +63,7 @@ async fn exit_3_not_found() {
     ] {
         desk.cli(args).exits(3);
     }
+    assert!(desk.own(&["start", "count", "4"]).exits(2).err.contains("an object of arguments"));
     // What needs the code of the workflows says where that is.
     for args in [&["verify", "count-1"][..], &["check"], &["start", "count", "3"]] {
         let said = desk.cli(args).exits(3);
@@ -88,7 +89,9 @@ async fn exit_5_conflict() {
     );
     assert!(desk.cli(&["runs", "retry", "count-1"]).exits(5).err.contains("did not fail"));
     assert!(desk.cli(&["runs", "fork", "nap-1", "--from-start"]).exits(5).err.contains("--end-origin"));
-    assert!(desk.own(&["start", "count", "4", "--id", "count-1"]).exits(5).err.contains("another input"));
+    assert!(
+        desk.own(&["start", "count", r#"{"n":4}"#, "--id", "count-1"]).exits(5).err.contains("another input")
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -99,7 +102,8 @@ async fn exit_6_problems() {
     let recording = desk.cli(&["export", "count-1"]).exits(0).out;
     let other = empty();
     let file = other.folder.path().join("count.json");
-    std::fs::write(&file, recording.replace(r#""input":3"#, r#""input":2"#)).unwrap();
+    assert!(recording.contains(r#""input":{"n":3}"#));
+    std::fs::write(&file, recording.replace(r#""input":{"n":3}"#, r#""input":{"n":2}"#)).unwrap();
     other.cli(&["import", file.to_str().unwrap()]).exits(0);
     assert!(other.own(&["verify", "count-1"]).exits(6).out.contains("does not fit"));
 }
