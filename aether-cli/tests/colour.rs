@@ -10,7 +10,7 @@ use crate::desk::one_of_each;
 use crate::kit::Desk;
 
 /// What a command prints on a terminal of its own, on which somebody has typed `typed`.
-pub fn on_a_terminal(command: &mut Command, typed: &str, environment: &[(&str, &str)]) -> String {
+pub(crate) fn on_a_terminal(command: &mut Command, typed: &str, environment: &[(&str, &str)]) -> String {
     let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
     grantpt(&terminal).unwrap();
     unlockpt(&terminal).unwrap();
@@ -50,4 +50,14 @@ async fn colour_is_for_terminals_and_no_color_is_respected() {
     let refused = &["runs", "show", "nobody"];
     assert!(colored(&on_a_terminal(&mut desk.command(refused), "", &[])));
     assert!(!colored(&on_a_terminal(&mut desk.command(refused), "", &[("NO_COLOR", "1")])));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_waits_on_a_terminal_sees_what_for() {
+    let desk = Desk::new();
+    one_of_each(&desk.db, desk.folder.path()).await;
+    let wait = &["runs", "wait", "nap-1", "count-1", "--timeout", "500ms"];
+    let shown = on_a_terminal(&mut desk.command(wait), "", &[]);
+    assert!(shown.contains("1 of 2 ended; nap-1: sleep waits for a time"), "{shown}");
+    assert_eq!(desk.cli(wait).exits(7).err, "", "no terminal, no progress");
 }

@@ -52,12 +52,13 @@ fn reading(story: &mut Story<'_>) {
     assert_eq!(list["runs"][0]["id"], "voyage-1");
     assert_eq!(list["runs"][0]["hold"]["reason"], "no-worker", "its process was killed");
     let rest = story.tell("runs list", &["--after", list["next"].as_str().unwrap()]);
-    assert_eq!(rest["runs"].as_array().unwrap().len(), 6);
+    assert_eq!(rest["runs"].as_array().unwrap().len(), 7);
     assert_eq!(rest["next"], Value::Null);
     let labelled = story.tell("runs list", &["--label", "customer=acme", "--status", "completed"]);
     assert_eq!(ids(&labelled), ["count-1"]);
     assert_eq!(ids(&story.tell("runs list", &["--why", "approval", "--limit", "1"])), ["refund-2"]);
-    assert_eq!(ids(&story.tell("runs list", &["--why", "signal", "--why", "timer"])), ["nap-1", "parcel-1"]);
+    let waiting = story.tell("runs list", &["--why", "signal", "--why", "timer"]);
+    assert_eq!(ids(&waiting), ["letter-1", "nap-1", "parcel-1"]);
     assert_eq!(ids(&story.tell("runs list", &["--stuck"])), ["voyage-1"]);
     assert_eq!(
         ids(&story.tell("runs list", &["--id", "und-", "--workflow", "refund", "--version", "1"])).len(),
@@ -97,7 +98,7 @@ fn reading(story: &mut Story<'_>) {
     let waits = story.tell("inbox list", &[]);
     let names: Vec<_> =
         waits["waits"].as_array().unwrap().iter().map(|wait| wait["run"].as_str().unwrap()).collect();
-    assert_eq!(names.len(), 4, "two approvals, a question, a signal: {names:?}");
+    assert_eq!(names.len(), 5, "two approvals, a question, two signals: {names:?}");
     let one = story.tell("inbox list", &["--run", "refund-1", "--kind", "approval"]);
     assert_eq!(one["waits"][0]["args"], json!({ "order": "order-7", "cents": 9_007_199_254_740_993_u64 }));
     assert_eq!(one["waits"], story.tell("inbox show", &["refund-1"])["waits"]);
@@ -118,6 +119,13 @@ fn deciding(story: &mut Story<'_>) {
     assert!(valid("runs wait", &end.out)["runs"][0]["message"].as_str().unwrap().contains("too much"));
     let decided = story.tell("runs history", &["refund-2", "--kind", "approval_decided"]);
     assert_eq!(decided["events"][0]["event"]["actor"], "bob");
+    // The letter was changed by somebody else since, which is found when the run goes on.
+    story.tell("signal", &["letter-1", "send"]);
+    until_it_waits(story, "letter-1", "confirmation");
+    story.tell("inbox confirm", &["letter-1", "--accept"]);
+    assert_eq!(story.tell("runs wait", &["letter-1", "--timeout", "60s"])["runs"][0]["result"], 9);
+    let confirmed = story.tell("runs history", &["letter-1", "--kind", "confirmation_decided"]);
+    assert_eq!(confirmed["events"][0]["event"]["actor"], "ada");
     until_it_waits(story, "voyage-1", "in-doubt");
     story.tell("inbox resolve", &["voyage-1", "--happened", r#""it flew""#]);
     assert_eq!(story.tell("runs wait", &["voyage-1", "--timeout", "60s"])["runs"][0]["result"], "it flew");
@@ -125,12 +133,13 @@ fn deciding(story: &mut Story<'_>) {
 
 /// Asks until the run is held for this reason.
 fn until_it_waits(story: &mut Story<'_>, run: &str, reason: &str) {
-    loop {
+    for _ in 0..500 {
         let shown = story.tell("runs show", &[run]);
         if shown["run"]["hold"]["reason"] == reason {
             return;
         }
     }
+    panic!("{run} is not held for {reason}: {}", story.desk.cli(&["runs", "show", run]).out);
 }
 
 fn ending(story: &mut Story<'_>) {

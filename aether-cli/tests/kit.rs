@@ -12,24 +12,24 @@ use tempfile::TempDir;
 use crate::desk::{ARGS, MARK, STORE, this_test};
 
 /// The program under test.
-pub const AETHER: &str = env!("CARGO_BIN_EXE_aether");
+pub(crate) const AETHER: &str = env!("CARGO_BIN_EXE_aether");
 
 /// A folder with a store in it.
-pub struct Desk {
-    pub folder: TempDir,
-    pub db: PathBuf,
+pub(crate) struct Desk {
+    pub(crate) folder: TempDir,
+    pub(crate) db: PathBuf,
 }
 
 /// What a command printed.
 #[derive(Debug)]
-pub struct Said {
-    pub exit: i32,
-    pub out: String,
-    pub err: String,
+pub(crate) struct Said {
+    pub(crate) exit: i32,
+    pub(crate) out: String,
+    pub(crate) err: String,
 }
 
 impl Said {
-    pub fn of(output: Output) -> Self {
+    pub(crate) fn of(output: Output) -> Self {
         Self {
             exit: output.status.code().unwrap(),
             out: String::from_utf8(output.stdout).unwrap(),
@@ -39,33 +39,33 @@ impl Said {
 
     /// Asserts how it ended.
     #[track_caller]
-    pub fn exits(self, exit: i32) -> Self {
+    pub(crate) fn exits(self, exit: i32) -> Self {
         assert_eq!(self.exit, exit, "{}\n{}", self.out, self.err);
         self
     }
 }
 
 impl Desk {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let db = folder.path().join("agent.db");
         Self { folder, db }
     }
 
     /// The program `aether` with these arguments, without what the environment says.
-    pub fn command(&self, args: &[&str]) -> Command {
+    pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut command = bare();
         command.arg("--db").arg(&self.db).args(args);
         command
     }
 
     /// Runs `aether` on the store.
-    pub fn cli(&self, args: &[&str]) -> Said {
+    pub(crate) fn cli(&self, args: &[&str]) -> Said {
         Said::of(self.command(args).output().unwrap())
     }
 
     /// Runs the command line of the program itself, which links the workflows.
-    pub fn own(&self, args: &[&str]) -> Said {
+    pub(crate) fn own(&self, args: &[&str]) -> Said {
         let args: Vec<_> = [&["desk"], args].concat();
         let mut command = this_test("desk::is_a_command_line");
         command.env(STORE, &self.db).env(ARGS, serde_json::to_string(&args).unwrap());
@@ -77,21 +77,21 @@ impl Desk {
 
     /// Runs a command of `aether` with `--json`, and holds what it prints against its schema.
     #[track_caller]
-    pub fn json(&self, name: &str, args: &[&str]) -> Value {
+    pub(crate) fn json(&self, name: &str, args: &[&str]) -> Value {
         let said = self.cli(&with_json(name, args)).exits(0);
         valid(name, &said.out)
     }
 
     /// As [`Desk::json`], of the program itself.
     #[track_caller]
-    pub fn own_json(&self, name: &str, args: &[&str]) -> Value {
+    pub(crate) fn own_json(&self, name: &str, args: &[&str]) -> Value {
         let said = self.own(&with_json(name, args)).exits(0);
         valid(name, &said.out)
     }
 }
 
 /// The program without arguments, and without what the environment says.
-pub fn bare() -> Command {
+pub(crate) fn bare() -> Command {
     let mut command = Command::new(AETHER);
     for name in ["AETHER_DB", "NO_COLOR", "VISUAL", "EDITOR"] {
         command.env_remove(name);
@@ -106,7 +106,7 @@ fn with_json<'a>(name: &'a str, args: &[&'a str]) -> Vec<&'a str> {
 
 /// Reads JSON, and asserts that it fits the schema of this name.
 #[track_caller]
-pub fn valid(name: &str, text: &str) -> Value {
+pub(crate) fn valid(name: &str, text: &str) -> Value {
     let value: Value = serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text}"));
     let schema = schemas().get(name).unwrap_or_else(|| panic!("no schema is named {name}"));
     let errors: Vec<_> = jsonschema::validator_for(schema)
@@ -119,7 +119,7 @@ pub fn valid(name: &str, text: &str) -> Value {
 }
 
 /// All schemas, as `aether schema` prints them; with what they do not name forbidden.
-pub fn schemas() -> &'static BTreeMap<String, Value> {
+pub(crate) fn schemas() -> &'static BTreeMap<String, Value> {
     static SCHEMAS: OnceLock<BTreeMap<String, Value>> = OnceLock::new();
     SCHEMAS.get_or_init(|| {
         let said = Said::of(bare().arg("schema").output().unwrap()).exits(0);
@@ -143,9 +143,13 @@ fn close(schema: &mut Value) {
     }
 }
 
-/// Waits until something holds.
-pub async fn until(holds: impl Fn() -> bool) {
-    while !holds() {
+/// Waits until something holds; not for ever, so that what never comes is a failure.
+pub(crate) async fn until(holds: impl Fn() -> bool) {
+    for _ in 0..6_000 {
+        if holds() {
+            return;
+        }
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
+    panic!("it never held");
 }

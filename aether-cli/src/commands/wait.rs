@@ -26,7 +26,8 @@ pub(crate) async fn wait(session: &mut Session, args: &args::Wait) -> Result<Exi
     let engine = session.engine().await?;
     let ids = args.runs.runs.iter().map(|run| run_id(run)).collect::<Result<Vec<_>, _>>()?;
     let deadline = args.timeout.map(|timeout| Instant::now() + timeout);
-    let progress = session.screen.progress();
+    // Nothing turns where there is nothing to wait for.
+    let mut progress = None;
     let mut looks = 0_usize;
     let records = loop {
         let mut records = Vec::with_capacity(ids.len());
@@ -40,6 +41,7 @@ pub(crate) async fn wait(session: &mut Session, args: &args::Wait) -> Result<Exi
         if looks.is_multiple_of(TELL) {
             let ended = records.iter().filter(|run| run.status.is_terminal()).count();
             let why = engine.why(&open.id).await?;
+            let progress = progress.get_or_insert_with(|| session.screen.progress());
             progress.say(&format!("{ended} of {} ended; {}: {why}", ids.len(), open.id));
         }
         looks += 1;

@@ -60,6 +60,16 @@ pub(crate) enum Reason {
 }
 
 impl Reason {
+    /// How soon somebody should look at what a run waits for.
+    const fn urgency(waiting: Waiting) -> u8 {
+        match waiting {
+            Waiting::Resolution | Waiting::Confirmation => 0,
+            Waiting::Approval | Waiting::Question => 1,
+            Waiting::Callback | Waiting::Signal => 2,
+            _ => 3,
+        }
+    }
+
     /// Every reason for which a run does not move; more than one where it waits for several things.
     pub(crate) fn all_of(hold: &Hold) -> Vec<Self> {
         vec![match hold {
@@ -102,7 +112,7 @@ impl Reason {
 /// Why a run does not move.
 #[derive(Clone, Serialize, JsonSchema)]
 pub(crate) struct Held {
-    /// In a word; the first of several.
+    /// In a word; of several, the one that somebody should look at first.
     pub(crate) reason: Reason,
     /// In a sentence.
     pub(crate) text: String,
@@ -114,6 +124,11 @@ pub(crate) struct Held {
 
 impl Held {
     pub(crate) fn of(run: &RunId, hold: &Hold) -> Self {
+        let mut hold = hold.clone();
+        if let Hold::Waiting { on } = &mut hold {
+            on.sort_by_key(|wait| Reason::urgency(wait.waiting));
+        }
+        let hold = &hold;
         let reason = Reason::all_of(hold).first().copied().unwrap_or(Reason::Other);
         Self {
             reason,
