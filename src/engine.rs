@@ -6,7 +6,7 @@ pub use aether_core::engine::{
     AdoptionCounts, AnyWorkflow, ChangeAdvice, ChangePlace, ChangeReport, CheckReport, Defaults, Drained,
     EffectNeed, EngineBuilder, Fit, ForkPlan, ForkReport, ForkRun, Health, Hold, MissingNeed, OnUnfit,
     OpenOrigin, OpenWaitOf, ParkedPage, ParkedRun, PlannedFork, Probe, RunCheck, RunGroup, RunVerdict,
-    StartRun, StepLimits, Verified, VersionUse, WorkerView,
+    StartNamed, StartRun, StepLimits, Verified, VersionUse, WorkerView,
 };
 pub use aether_core::environment::Environment;
 pub use aether_core::journal::event::{ForkDecision, ForkedFrom};

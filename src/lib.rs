@@ -34,6 +34,8 @@
 #[cfg(doctest)]
 mod doctests;
 
+#[cfg(feature = "cli")]
+pub mod cli;
 pub mod definition;
 pub mod effect;
 #[cfg(feature = "encryption")]

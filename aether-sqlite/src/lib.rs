@@ -23,6 +23,7 @@ mod codes;
 mod engine;
 mod error;
 mod identity;
+mod inspect;
 mod keyed_starts;
 mod leases;
 mod list;
@@ -55,6 +56,7 @@ mod writer;
 
 pub use crate::backup::{BackupProgress, BackupReport, Restored, back_up, restore};
 pub use crate::engine::EngineSqlite;
+pub use crate::inspect::{Inspected, inspect};
 pub use crate::options::SqliteOptions;
 pub use crate::sql::{Sql, SqlError, SqlStep};
 pub use crate::store::SqliteStore;

@@ -11,7 +11,7 @@ const FLOORS: &[&[&str]] = &[
     &["base", "error", "identity", "options", "stuck", "worker_locks"],
     &["row", "schema"],
     &["waits"],
-    &["list", "open", "reader", "renewal", "statements", "streams"],
+    &["backup", "inspect", "list", "open", "reader", "renewal", "statements", "streams"],
     &["batch", "prepare"],
     &[
         "calls",

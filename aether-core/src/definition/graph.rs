@@ -6,11 +6,11 @@ use std::fmt::Write as _;
 
 use serde_json::Value;
 
-use crate::definition::def::{END, EdgeKind, START, State, StateKind, WorkflowDef};
-use crate::definition::owned::Definition;
+use crate::definition::def::{END, EdgeKind, START, StateKind, WorkflowDef};
+use crate::definition::owned::{DefinedState, Definition};
 
-/// The number of a branch closure and its states, each with its number.
-type Branch = (Option<u16>, Vec<(usize, &'static State)>);
+/// The number of a branch closure and its states.
+type Branch<'d> = (Option<u16>, Vec<&'d DefinedState>);
 
 impl WorkflowDef {
     /// The state machine as a [Mermaid](https://mermaid.js.org) flow chart. Branch closures are drawn as boxes of
@@ -31,15 +31,39 @@ impl WorkflowDef {
     /// assert!(DEF.mermaid().contains("s0[\"search<br/>:3\"]"));
     /// ```
     pub fn mermaid(&self) -> String {
+        Definition::of(self).mermaid()
+    }
+
+    /// The state machine in the DOT language of Graphviz, for `dot -Tsvg`.
+    pub fn dot(&self) -> String {
+        Definition::of(self).dot()
+    }
+
+    /// The whole definition as JSON, with what is known of the functions that it calls. [`Definition::parse`] reads it back.
+    pub fn json(&self) -> Value {
+        Definition::of(self).to_json()
+    }
+}
+
+impl Definition {
+    /// As [`WorkflowDef::mermaid`], also of a workflow that this program does not link.
+    ///
+    /// ```
+    /// # use aether_core::definition::{Definition, DefinitionError};
+    /// # fn draw(text: &str) -> Result<(), DefinitionError> {
+    /// println!("{}", Definition::parse(text)?.mermaid());
+    /// # Ok(()) }
+    /// ```
+    pub fn mermaid(&self) -> String {
         let mut text = String::from("flowchart TD\n    start([start])\n    stop([end])\n");
         for (branch, states) in self.by_branch() {
             let indent = if branch.is_some() { "        " } else { "    " };
             if let Some(branch) = branch {
                 put(&mut text, format_args!("    subgraph b{branch}[\"branch {branch}\"]\n"));
             }
-            for (number, state) in states {
-                let (open, close) = mermaid_shape(state.kind);
-                let name = mermaid_text(state.name);
+            for state in states {
+                let (number, (open, close)) = (state.state, mermaid_shape(state.kind));
+                let name = mermaid_text(&state.name);
                 put(
                     &mut text,
                     format_args!("{indent}s{number}{open}\"{name}<br/>:{}\"{close}\n", state.line),
@@ -49,7 +73,7 @@ impl WorkflowDef {
                 text.push_str("    end\n");
             }
         }
-        for edge in self.edges {
+        for edge in &self.edges {
             let (from, to) = (node(edge.from), node(edge.to));
             match label(edge.kind) {
                 "" => put(&mut text, format_args!("    {from} --> {to}\n")),
@@ -62,9 +86,9 @@ impl WorkflowDef {
         text
     }
 
-    /// The state machine in the DOT language of Graphviz, for `dot -Tsvg`.
+    /// As [`WorkflowDef::dot`], also of a workflow that this program does not link.
     pub fn dot(&self) -> String {
-        let mut text = format!("digraph {} {{\n    label={};\n", quoted(self.name), quoted(&self.title()));
+        let mut text = format!("digraph {} {{\n    label={};\n", quoted(&self.name), quoted(&self.title()));
         text.push_str("    node [shape=box, style=rounded];\n");
         text.push_str("    start [shape=circle, label=\"\"];\n    stop [shape=doublecircle, label=\"\"];\n");
         for (branch, states) in self.by_branch() {
@@ -75,8 +99,8 @@ impl WorkflowDef {
                     format_args!("    subgraph cluster_b{branch} {{\n        label=\"branch {branch}\";\n"),
                 );
             }
-            for (number, state) in states {
-                let shape = dot_shape(state.kind);
+            for state in states {
+                let (number, shape) = (state.state, dot_shape(state.kind));
                 let label = quoted(&format!("{}\n:{}", state.name, state.line));
                 put(&mut text, format_args!("{indent}s{number} [shape={shape}, label={label}];\n"));
             }
@@ -84,7 +108,7 @@ impl WorkflowDef {
                 text.push_str("    }\n");
             }
         }
-        for edge in self.edges {
+        for edge in &self.edges {
             let (from, to) = (node(edge.from), node(edge.to));
             let style = if is_dotted(edge.kind) { ", style=dashed" } else { "" };
             let label = quoted(label(edge.kind));
@@ -94,23 +118,16 @@ impl WorkflowDef {
         text
     }
 
-    /// The whole definition as JSON, with what is known of the functions that it calls. [`Definition::parse`] reads it back.
-    pub fn json(&self) -> Value {
-        Definition::of(self).to_json()
-    }
-
     fn title(&self) -> String {
         format!("{} v{} ({})", self.name, self.version, self.fingerprint)
     }
 
-    /// The states of the body, then those of each branch closure, each with its number.
-    fn by_branch(&self) -> Vec<Branch> {
+    /// The states of the body, then those of each branch closure.
+    fn by_branch(&self) -> Vec<Branch<'_>> {
         let mut branches: Vec<Option<u16>> = self.states.iter().map(|state| state.branch).collect();
         branches.sort_unstable();
         branches.dedup();
-        let of = |branch| {
-            self.states.iter().enumerate().filter(move |(_, state)| state.branch == branch).collect()
-        };
+        let of = |branch| self.states.iter().filter(move |state| state.branch == branch).collect();
         branches.into_iter().map(|branch| (branch, of(branch))).collect()
     }
 }
@@ -184,7 +201,7 @@ fn quoted(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::definition::def::{Allow, Edge};
+    use crate::definition::def::{Allow, Edge, State};
 
     const fn state(name: &'static str, kind: StateKind, branch: Option<u16>) -> State {
         State { name, kind, line: 7, column: 3, branch }
@@ -245,6 +262,8 @@ mod tests {
     s3 --> stop
 "#;
         assert_eq!(DEF.mermaid(), expected);
+        let read = Definition::parse(&DEF.json().to_string()).unwrap();
+        assert_eq!((read.mermaid(), read.dot()), (DEF.mermaid(), DEF.dot()), "of one that was kept, too");
     }
 
     #[test]

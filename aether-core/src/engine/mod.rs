@@ -17,6 +17,8 @@ mod start;
 
 mod queued_start;
 
+mod named_start;
+
 mod started_as;
 
 mod handle;
@@ -98,6 +100,7 @@ pub use inner::Engine;
 pub use keyed::{KeyError, Singleton};
 pub use limits::QueueLimits;
 pub use needs::{EffectNeed, MissingNeed};
+pub use named_start::StartNamed;
 pub use retention::{PurgeCandidate, PurgeDecision, PurgeReport, Retention};
 pub use schedules::{Backfill, NewSchedule, Schedule, ScheduleError};
 pub use start::{StartError, StartRun};

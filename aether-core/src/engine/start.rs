@@ -138,6 +138,28 @@ pub enum StartError {
         /// The limit in bytes.
         limit: usize,
     },
+    /// The input is not one of the workflow's.
+    #[error("the input does not fit workflow `{workflow}`: {error}")]
+    Misfit {
+        /// Name of the workflow.
+        workflow: &'static str,
+        /// Why it does not decode.
+        error: PayloadError,
+    },
+    /// The program has no such workflow, or several modules have one.
+    #[error(
+        "`{workflow}` names {}; this program has {}",
+        if modules.is_empty() { "no workflow".to_owned() } else { format!("workflows of several modules ({})", modules.join(", ")) },
+        if linked.is_empty() { "none".to_owned() } else { linked.join(", ") }
+    )]
+    NoWorkflow {
+        /// The name that was given.
+        workflow: String,
+        /// The modules that have one of this name; empty where none has.
+        modules: Vec<&'static str>,
+        /// The names of the workflows that the program has.
+        linked: Vec<String>,
+    },
     /// A label is not usable.
     #[error("a run of workflow `{workflow}` cannot be started: {error}")]
     Label {
@@ -334,8 +356,31 @@ impl<'e, W: Workflow> IntoFuture for StartRun<'e, W> {
 
 impl<W: Workflow> StartRun<'_, W> {
     async fn start(self) -> Result<RunHandle<W>, StartError> {
-        let inner = &self.engine.inner;
-        let workflow = W::DEF.name;
+        let Self { engine, input, id, labels, options, keyed, traceparent, .. } = self;
+        let new = Starting { input, id, labels, options, keyed, traceparent };
+        new.begin(engine, RegisteredWorkflow::of::<W>()).await
+    }
+}
+
+/// What was said about a run to be started, its workflow aside.
+pub(super) struct Starting {
+    pub(super) input: Result<Payload, PayloadError>,
+    pub(super) id: Option<Result<RunId, RunIdError>>,
+    pub(super) labels: Result<Labels, LabelError>,
+    pub(super) options: QueueOptions,
+    pub(super) keyed: Option<Result<Keyed, KeyError>>,
+    pub(super) traceparent: Option<String>,
+}
+
+impl Starting {
+    /// Starts the run. `W` stands for `registered` in the handle.
+    pub(super) async fn begin<W>(
+        self,
+        engine: &Engine,
+        registered: RegisteredWorkflow,
+    ) -> Result<RunHandle<W>, StartError> {
+        let inner = &engine.inner;
+        let workflow = registered.def.name;
         let input = self.input.map_err(|error| StartError::Input { workflow, error })?;
         let (size, limit) = (input.as_str().len(), inner.shared.limits.payload);
         if size > limit {
@@ -351,13 +396,12 @@ impl<W: Workflow> StartRun<'_, W> {
             Some(id) => id?,
             None => RunId::from(time_ordered_uuid(inner)),
         };
-        inner.register(RegisteredWorkflow::of::<W>());
+        inner.register(registered);
         if inner.is_stopping() {
             return Err(StartError::ShutDown { run: id });
         }
         let input = inner.shared.redaction.value(input);
         let digest = Digest::of(&input).map_err(|error| StartError::Input { workflow, error })?;
-        let registered = RegisteredWorkflow::of::<W>();
         let new = NewRunOf {
             workflow: registered,
             id: id.clone(),
@@ -377,17 +421,17 @@ impl<W: Workflow> StartRun<'_, W> {
                         let same = is_or_was(&*inner.shared.store, &existing, workflow).await?;
                         same_run(inner, &existing, same, &registered, &digest).await?;
                     }
-                    Ok(self.engine.handle_of(run))
+                    Ok(engine.handle_of(run))
                 }
                 KeyedEnd::Gathers { run, name } => {
-                    Ok(RunHandle { gathered: Some(name), ..self.engine.handle_of(run) })
+                    Ok(RunHandle { gathered: Some(name), ..engine.handle_of(run) })
                 }
                 KeyedEnd::Held(run) => Err(StartError::Held { workflow, key, run }),
                 KeyedEnd::OverLimit { limit, open } => Err(StartError::OverLimit { workflow, limit, open }),
             };
         }
         // Before the run can end: its cell lives as long as a handle, and the end is delivered through it.
-        let handle = self.engine.handle_of(id);
+        let handle = engine.handle_of(id);
         match create_run(inner, new, None).await? {
             Created::Existing(existing) => {
                 let same = is_or_was(&*inner.shared.store, &existing, workflow).await?;

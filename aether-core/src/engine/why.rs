@@ -3,6 +3,7 @@
 //! Promise: exactly one for each run, read from the store, so that any process that opens the store can ask. Only for how
 //! long another worker has been silent is what this engine has seen itself, because a store keeps no time of it.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -86,6 +87,8 @@ struct Asking<'e> {
     serving: Vec<Serving>,
     /// How long other workers have been silent, and their leases.
     silence: HashMap<WorkerId, (Duration, Duration)>,
+    /// Workers whose processes are known to have died.
+    dead: BTreeSet<WorkerId>,
 }
 
 impl<'e> Asking<'e> {
@@ -97,8 +100,10 @@ impl<'e> Asking<'e> {
         }
         // Clients have no codes.
         serving.retain(|worker| !worker.codes.is_empty());
+        let known = shared.store.known_workers().await?;
+        let dead = known.into_iter().filter(|worker| worker.is_dead).map(|worker| worker.id).collect();
         let silence = inner.watch().silences();
-        Ok(Self { inner, now: now(inner), serving, silence })
+        Ok(Self { inner, now: now(inner), serving, silence, dead })
     }
 
     async fn hold(&self, run: &RunRecord) -> Result<Hold, StoreError> {
@@ -139,6 +144,8 @@ impl<'e> Asking<'e> {
             if let Some((time, error)) = refused {
                 return Ok(Some(Hold::StoreRefuses { time, error }));
             }
+        } else if self.dead.contains(worker) {
+            return Ok(None);
         } else if let Some((silent, lease)) = self.silence.get(worker) {
             // It renews four times in each lease.
             if silent >= lease && !matches!(self.due(run), Hold::Due { .. }) {

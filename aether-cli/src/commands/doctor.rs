@@ -1,0 +1,257 @@
+//! `doctor`: what is wrong, and how to fix it.
+//!
+//! Promise: it looks at everything that it can, also where something is wrong before that.
+
+use std::path::Path;
+use std::time::Duration;
+
+use aether_core::contract::Status;
+use aether_core::engine::{Engine, Hold};
+use aether_core::store::RunFilter;
+use aether_sqlite::inspect;
+use jiff::Timestamp;
+use miette::Diagnostic as _;
+
+use crate::commands::db::log_of;
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::output::files::{Diagnosis, Finding, Level};
+use crate::screen::Tone;
+use crate::session::{Session, may_write};
+
+/// Less room on the disk than this is a problem.
+const ROOM: u64 = 256 << 20;
+/// A write-ahead log of more than this is worth knowing.
+const LOG: u64 = 256 << 20;
+/// A clock this far behind the newest event is a problem.
+const SKEW: Duration = Duration::from_secs(5);
+/// How many open runs are asked why they do not move.
+const RUNS: usize = 2_000;
+/// How many runs of a kind are named.
+const NAMED: usize = 3;
+
+pub(crate) async fn doctor(session: &mut Session) -> Result<Exit, CliError> {
+    let mut found = Vec::new();
+    if let Some(path) = session.file() {
+        found.extend(look_at_file(path));
+    }
+    match session.engine().await {
+        Ok(engine) => look_at_store(&engine, &mut found).await?,
+        Err(error) if session.file().is_some() => {
+            // What was found of the file may say it already, and better.
+            if found.iter().all(|finding| finding.level != Level::Problem) {
+                found.push(problem("store", error.to_string(), error.help().map(|help| help.to_string())));
+            }
+        }
+        Err(error) => return Err(error),
+    }
+    let problems = found.iter().filter(|finding| finding.level == Level::Problem).count();
+    let diagnosis = Diagnosis { findings: found, problems };
+    if session.screen.is_json {
+        session.screen.json(&diagnosis)?;
+    } else {
+        print(session, &diagnosis)?;
+    }
+    Ok(if problems == 0 { Exit::Done } else { Exit::Problems })
+}
+
+fn ok(about: &str, found: impl Into<String>) -> Finding {
+    Finding { level: Level::Ok, about: about.into(), found: found.into(), fix: None }
+}
+
+fn note(about: &str, found: impl Into<String>, fix: &str) -> Finding {
+    Finding { level: Level::Note, about: about.into(), found: found.into(), fix: Some(fix.into()) }
+}
+
+fn problem(about: &str, found: impl Into<String>, fix: Option<String>) -> Finding {
+    Finding { level: Level::Problem, about: about.into(), found: found.into(), fix }
+}
+
+fn look_at_file(path: &Path) -> Vec<Finding> {
+    let name = path.display();
+    let Ok(data) = std::fs::metadata(path) else {
+        let fix = "pass the path that the program gives to `.sqlite(..)`; `db migrate` makes an empty store";
+        return vec![problem("file", format!("there is no file {name}"), Some(fix.into()))];
+    };
+    if data.is_dir() {
+        return vec![problem("file", format!("{name} is a folder"), Some("pass the file in it".into()))];
+    }
+    let mut found = vec![ok("file", format!("{name}, {} bytes", data.len()))];
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if !may_write(path) {
+        let fix = "give this user the right to write to it, or mount its file system for writing".to_owned();
+        found.push(problem("permissions", format!("{name} cannot be written"), Some(fix)));
+    } else if !may_write(folder) {
+        let fix = "SQLite keeps its log beside the file: give this user the right to write to the folder"
+            .to_owned();
+        found.push(problem(
+            "permissions",
+            format!("the folder {} cannot be written", folder.display()),
+            Some(fix),
+        ));
+    } else {
+        found.push(ok("permissions", "file and folder can be written"));
+    }
+    found.extend(version(path));
+    found.extend(room(folder));
+    let log = std::fs::metadata(log_of(path)).map_or(0, |data| data.len());
+    if log > LOG {
+        let fix = "a process reads for a long time, or one was killed: the next process that closes the file empties it";
+        found.push(note("log", format!("the write-ahead log has {log} bytes"), fix));
+    }
+    found
+}
+
+fn version(path: &Path) -> Option<Finding> {
+    Some(match inspect(path) {
+        Err(error) => {
+            let error = CliError::from(error);
+            problem("version", error.to_string(), error.help().map(|help| help.to_string()))
+        }
+        Ok(found) if found.version == 0 => problem(
+            "version",
+            "the file has no tables of the engine",
+            Some(
+                "pass the path that the program gives to `.sqlite(..)`; `db migrate` makes the tables".into(),
+            ),
+        ),
+        Ok(found) if found.is_older() => problem(
+            "version",
+            format!(
+                "the tables have version {}, and this build works on version {}",
+                found.version, found.supported
+            ),
+            Some(
+                "use the command line of the build that wrote it; or stop its processes, and `db migrate`"
+                    .into(),
+            ),
+        ),
+        Ok(found) => ok("version", format!("the tables have version {}", found.version)),
+    })
+}
+
+fn room(folder: &Path) -> Option<Finding> {
+    let system = rustix::fs::statvfs(folder).ok()?;
+    let free = system.f_bavail.saturating_mul(system.f_frsize);
+    let found = format!("{} MB are free", free >> 20);
+    Some(if free < ROOM {
+        problem("disk", found, Some("make room: appends wait while the disk is full".into()))
+    } else {
+        ok("disk", found)
+    })
+}
+
+async fn look_at_store(engine: &Engine, found: &mut Vec<Finding>) -> Result<(), CliError> {
+    found.push(ok("store", engine.store().describe()));
+    let health = engine.health().await;
+    if let Some(error) = health.unreachable {
+        found.push(problem("store", format!("it cannot be read: {error}"), None));
+        return Ok(());
+    }
+    clock(engine, found).await?;
+    let open = engine.holds(RunFilter::new().open().limit(RUNS)).await?;
+    workers(engine, !open.is_empty(), found).await?;
+    let holds: [(&str, &str, fn(&Hold) -> bool); 7] = [
+        ("in doubt", "look at the world, then `inbox resolve`", |hold| matches!(hold, Hold::InDoubt { .. })),
+        ("parked", "start a program with code that they fit; `check` says which", |hold| {
+            matches!(hold, Hold::Parked { .. })
+        }),
+        ("without code", "start a program that has their workflows", |hold| {
+            matches!(hold, Hold::NoCode { .. })
+        }),
+        ("not served", "start a program that serves their queues", |hold| {
+            matches!(hold, Hold::NotServed { .. })
+        }),
+        ("held by a silent worker", "others take them over by themselves, when its lease is over", |hold| {
+            matches!(hold, Hold::SilentWorker { .. })
+        }),
+        ("retrying", "`runs list --why retrying` says why they failed", |hold| {
+            matches!(hold, Hold::Retrying { .. })
+        }),
+        ("paused", "raise the limit of their queue", |hold| {
+            matches!(hold, Hold::Queued { .. }) && hold.needs_operator()
+        }),
+    ];
+    for (about, fix, is_held) in holds {
+        let held: Vec<_> = open.iter().filter(|(_, hold)| is_held(hold)).collect();
+        let Some((_, first)) = held.first() else { continue };
+        let names: Vec<_> = held.iter().take(NAMED).map(|(run, _)| run.id.to_string()).collect();
+        let more = if held.len() > NAMED { ", .." } else { "" };
+        let text = format!("{} runs are {about}: {}{more}", held.len(), names.join(", "));
+        found.push(if first.needs_operator() {
+            problem(about, text, Some(fix.into()))
+        } else {
+            note(about, text, fix)
+        });
+    }
+    if open.len() == RUNS {
+        found.push(note(
+            "runs",
+            format!("only the {RUNS} newest open runs were looked at"),
+            "`runs list --stuck` looks at all",
+        ));
+    }
+    let failed = engine.count(RunFilter::new().status(Status::Failed)).await?;
+    if failed > 0 {
+        found.push(note(
+            "failed",
+            format!("{failed} runs have failed"),
+            "`runs list --status failed`, then `runs retry`",
+        ));
+    }
+    Ok(())
+}
+
+async fn clock(engine: &Engine, found: &mut Vec<Finding>) -> Result<(), CliError> {
+    let newest = engine.runs(RunFilter::new().limit(100)).await?.into_iter().map(|run| run.updated_at).max();
+    let ahead = newest.and_then(|newest| Duration::try_from(newest.duration_since(Timestamp::now())).ok());
+    found.push(match ahead.filter(|ahead| *ahead > SKEW) {
+        Some(ahead) => problem(
+            "clock",
+            format!(
+                "the newest event is {} s in the future: the clock here is behind, or that of a worker ahead",
+                ahead.as_secs()
+            ),
+            Some("set the clocks of all machines by the same source".into()),
+        ),
+        None => ok("clock", "not behind the newest events"),
+    });
+    Ok(())
+}
+
+async fn workers(engine: &Engine, are_runs_open: bool, found: &mut Vec<Finding>) -> Result<(), CliError> {
+    let known = engine.workers().await?;
+    let dead: Vec<_> = known.iter().filter(|worker| worker.known.is_dead && worker.known.runs > 0).collect();
+    let live = known
+        .iter()
+        .filter(|worker| !worker.is_me && !worker.known.is_dead && !worker.known.codes.is_empty());
+    match (live.count(), are_runs_open) {
+        (0, true) => found.push(problem(
+            "workers",
+            "no worker is there, and runs are open",
+            Some("start the program that advances the runs of this store".into()),
+        )),
+        (0, false) => found.push(ok("workers", "none is there, and no run is open")),
+        (count, _) => found.push(ok("workers", format!("{count} are there"))),
+    }
+    for worker in dead {
+        let text = format!("worker {} has died and holds {} runs", worker.known.id, worker.known.runs);
+        found.push(note("workers", text, "a worker that is there, or that starts, takes them over at once"));
+    }
+    Ok(())
+}
+
+fn print(session: &Session, diagnosis: &Diagnosis) -> Result<(), CliError> {
+    for Finding { level, about, found, fix } in &diagnosis.findings {
+        let (mark, tone) = match level {
+            Level::Ok => ("ok     ", Tone::Good),
+            Level::Note => ("note   ", Tone::Warn),
+            Level::Problem => ("PROBLEM", Tone::Bad),
+        };
+        session.screen.toned(&format!("{mark}  {about}: {found}"), tone)?;
+        if let Some(fix) = fix {
+            session.screen.line(&format!("         {fix}"))?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,122 @@
+//! `runs fork` and `runs retry`: the bill, the decisions, the fork.
+
+use aether_core::engine::ForkPlan;
+
+use crate::args::{Decisions, Fork, Retry};
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::output::steering::{CallReport, ForkOutcome};
+use crate::screen::{Cell, Screen, Tone};
+use crate::session::{Session, run_id};
+use crate::value;
+
+pub(crate) async fn retry(session: &mut Session, args: Retry) -> Result<Exit, CliError> {
+    let engine = session.engine().await?;
+    let plan = engine.retry(&run_id(&args.run)?).plan().await?;
+    carry_out(session, plan, args.decisions).await
+}
+
+pub(crate) async fn fork(session: &mut Session, args: Fork) -> Result<Exit, CliError> {
+    let engine = session.engine().await?;
+    let run = run_id(&args.run)?;
+    let fork = engine.fork(&run);
+    let fork = match args.cut.before {
+        Some(command) => fork.before(command),
+        None if args.cut.before_failure => fork.before_failure(),
+        None if args.cut.at_end => fork.at_end(),
+        None => fork.from_start(),
+    };
+    let mut plan = fork.plan().await?;
+    if let Some(id) = args.new_id {
+        plan = plan.id(id);
+    }
+    for (command, answer) in args.answer {
+        plan = plan.answer(command, &value::read(&answer)?);
+    }
+    if let Some(reason) = args.end_origin {
+        plan = plan.end_origin(reason);
+    }
+    if args.leave_origin_running {
+        plan = plan.leave_origin_running();
+    }
+    carry_out(session, plan, args.decisions).await
+}
+
+async fn carry_out(session: &mut Session, plan: ForkPlan, decisions: Decisions) -> Result<Exit, CliError> {
+    let is_dry = decisions.dry_run;
+    let plan = decided(plan, decisions);
+    let mut outcome = ForkOutcome::of(&plan);
+    if is_dry {
+        print_bill(&session.screen, &outcome)?;
+    } else {
+        let actor = session.actor()?;
+        match plan.start(&actor).await {
+            Ok(fork) => outcome.fork = Some(fork.id().to_string()),
+            Err(error) => {
+                // What must be decided is said before it is said that it must.
+                if !session.screen.is_json {
+                    print_bill(&session.screen, &outcome)?;
+                }
+                return Err(error.into());
+            }
+        }
+    }
+    if session.screen.is_json {
+        session.screen.json(&outcome)?;
+    } else if let Some(fork) = &outcome.fork {
+        print_bill(&session.screen, &outcome)?;
+        session.screen.line(&format!("{fork} was started"))?;
+    } else {
+        session.screen.note("nothing was started");
+    }
+    Ok(Exit::Done)
+}
+
+/// The plan with what was decided: first about the calls that are named.
+fn decided(mut plan: ForkPlan, decisions: Decisions) -> ForkPlan {
+    for command in decisions.keep {
+        plan = plan.keep(command);
+    }
+    for command in decisions.again {
+        plan = plan.again(command);
+    }
+    for command in decisions.undo_first {
+        plan = plan.undo_first(command);
+    }
+    match decisions {
+        Decisions { keep_all: true, .. } => plan.keep_all(),
+        Decisions { again_all: true, .. } => plan.again_all(),
+        Decisions { undo_all_first: true, .. } => plan.undo_all_first(),
+        _ => plan,
+    }
+}
+
+fn print_bill(screen: &Screen, outcome: &ForkOutcome) -> Result<(), CliError> {
+    if screen.is_json {
+        return Ok(());
+    }
+    screen.line(&format!("fork of run {}, cut at event {}", outcome.origin, outcome.position))?;
+    if outcome.calls.is_empty() {
+        return screen.line("no call behind the cut may have changed the world");
+    }
+    screen.table(
+        &["CALL", "CLASS", "OUTCOME", "DECISION", "ARGUMENTS"],
+        outcome.calls.iter().map(row).collect(),
+    )
+}
+
+fn row(call: &CallReport) -> Vec<Cell> {
+    let irreversible = if call.irreversible { ", irreversible" } else { "" };
+    let decision = match &call.decision {
+        Some(decision) => Cell::toned(decision, Tone::Good),
+        None if call.needs_decision => Cell::toned("undecided", Tone::Bad),
+        None => Cell::from("none needed"),
+    };
+    vec![
+        Cell::from(&call.command),
+        Cell::from(&call.class),
+        Cell::from(format!("{}{irreversible}", call.outcome)),
+        decision,
+        Cell::from(call.args.as_ref().map_or("", |args| args.as_str())),
+    ]
+}

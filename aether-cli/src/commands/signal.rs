@@ -1,0 +1,32 @@
+//! `signal`.
+
+use aether_core::store::Sent;
+use uuid::Uuid;
+
+use crate::args;
+use crate::commands::end::later;
+use crate::commands::print;
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::output::steering::Deed;
+use crate::session::{Session, run_id};
+use crate::value;
+
+pub(crate) async fn signal(session: &mut Session, args: args::Signal) -> Result<Exit, CliError> {
+    let value = value::read(&args.value)?;
+    let (engine, actor) = (session.engine().await?, session.actor()?);
+    let run = run_id(&args.run)?;
+    // A signal has no actor; its id is recorded, and says who sent it.
+    let id = args.id.unwrap_or_else(|| format!("{actor}@{}", Uuid::now_v7()));
+    let action = match engine.signal(&run, &args.name, &id, &value).await? {
+        Sent::Delivered => "signalled",
+        Sent::Duplicate => "duplicate",
+        Sent::RunEnded(status) => {
+            let what = format!("run `{run}` is {status}; it receives nothing any more");
+            return Err(CliError::new(Exit::Conflict, what));
+        }
+    };
+    let note = later(&engine, &run).await?;
+    let deed = Deed { action: action.into(), run: run.to_string(), command: None, actor: Some(actor), note };
+    print::steered(session, vec![deed])
+}

@@ -1,0 +1,45 @@
+//! The schemas of what `--json` prints, by the name of the command.
+
+use schemars::{Schema, schema_for};
+
+use crate::output::code::{Check, Graph, Verdicts};
+use crate::output::errors::ErrorReport;
+use crate::output::files::{Diagnosis, Exported, Imported, Migrated, Pruned, StoreReport};
+use crate::output::runs::{Ends, History, Ledger, RunList, RunReport, StreamLine};
+use crate::output::steering::{ForkOutcome, Steered};
+use crate::output::waits::WaitList;
+
+/// Every schema, with the command that prints it.
+pub(crate) fn schemas() -> Vec<(&'static str, Schema)> {
+    vec![
+        ("runs list", schema_for!(RunList)),
+        ("runs show", schema_for!(RunReport)),
+        ("runs history", schema_for!(History)),
+        ("runs wait", schema_for!(Ends)),
+        ("runs cancel", schema_for!(Steered)),
+        ("runs terminate", schema_for!(Steered)),
+        ("runs retry", schema_for!(ForkOutcome)),
+        ("runs fork", schema_for!(ForkOutcome)),
+        ("start", schema_for!(Steered)),
+        ("inbox list", schema_for!(WaitList)),
+        ("inbox show", schema_for!(WaitList)),
+        ("inbox approve", schema_for!(Steered)),
+        ("inbox reject", schema_for!(Steered)),
+        ("inbox answer", schema_for!(Steered)),
+        ("inbox resolve", schema_for!(Steered)),
+        ("inbox confirm", schema_for!(Steered)),
+        ("signal", schema_for!(Steered)),
+        ("ledger", schema_for!(Ledger)),
+        ("streams tail", schema_for!(StreamLine)),
+        ("graph", schema_for!(Graph)),
+        ("verify", schema_for!(Verdicts)),
+        ("check", schema_for!(Check)),
+        ("export", schema_for!(Exported)),
+        ("import", schema_for!(Imported)),
+        ("db status", schema_for!(StoreReport)),
+        ("db migrate", schema_for!(Migrated)),
+        ("db prune", schema_for!(Pruned)),
+        ("doctor", schema_for!(Diagnosis)),
+        ("error", schema_for!(ErrorReport)),
+    ]
+}

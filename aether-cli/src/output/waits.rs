@@ -1,0 +1,92 @@
+//! What runs wait for.
+
+use aether_core::payload::Payload;
+use aether_core::view::pending::Pending;
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
+
+/// One open wait.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct WaitReport {
+    /// The run that waits.
+    pub(crate) run: String,
+    /// Name of its workflow.
+    workflow: String,
+    /// Whether the run is parked: a reply is kept, and takes effect when code that it fits resumes it.
+    parked: bool,
+    /// The command that waits.
+    pub(crate) command: String,
+    /// What for: approval, question, callback, resolution, confirmation, signal, timer, child, retry, limit.
+    pub(crate) waiting: String,
+    /// Name of the signal, the step, the matter or the question.
+    pub(crate) name: String,
+    /// Since when.
+    #[schemars(with = "String")]
+    pub(crate) since: Timestamp,
+    /// When it expires, fires, or is tried again.
+    #[schemars(with = "Option<String>")]
+    pub(crate) until: Option<Timestamp>,
+    /// Digest of this very wait with its question and arguments: `inbox approve --digest` binds to it.
+    pub(crate) digest: String,
+    /// What is shown to the person who decides.
+    #[schemars(with = "Option<Value>")]
+    pub(crate) question: Option<Payload>,
+    /// The arguments of the call in question.
+    #[schemars(with = "Option<Value>")]
+    pub(crate) args: Option<Payload>,
+    /// Effect class of the command.
+    class: String,
+    /// The invocation in question.
+    pub(crate) invocation: Option<String>,
+    /// The child run whose end is waited for.
+    child: Option<String>,
+    /// Where in the source, as `file:line`.
+    pub(crate) site: Option<String>,
+    /// Replies that did not fit.
+    pub(crate) refused: Vec<Refusal>,
+}
+
+/// A reply that did not fit.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Refusal {
+    /// Who gave it.
+    pub(crate) actor: String,
+    /// Why it was refused.
+    pub(crate) reason: String,
+}
+
+impl WaitReport {
+    pub(crate) fn of(wait: &Pending) -> Self {
+        let refusal =
+            |(actor, reason): &(String, String)| Refusal { actor: actor.clone(), reason: reason.clone() };
+        Self {
+            run: wait.run.to_string(),
+            workflow: wait.workflow.clone(),
+            parked: wait.parked,
+            command: wait.command.to_string(),
+            waiting: wait.waiting.as_str().into(),
+            name: wait.name.clone(),
+            since: wait.since,
+            until: wait.until,
+            digest: wait.shown(),
+            question: wait.question.clone(),
+            args: wait.args.clone(),
+            class: wait.class.as_str().into(),
+            invocation: wait.invocation.as_ref().map(ToString::to_string),
+            child: wait.child.as_ref().map(ToString::to_string),
+            site: wait.site.clone(),
+            refused: wait.refused.iter().map(refusal).collect(),
+        }
+    }
+}
+
+/// `inbox list`, and `inbox show`.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct WaitList {
+    /// The waits, in the order in which they were opened.
+    pub(crate) waits: Vec<WaitReport>,
+    /// Where the next page begins: `--after`.
+    pub(crate) next: Option<String>,
+}

@@ -1,0 +1,133 @@
+//! The table of exit codes in `docs/cli.md`, a test for each row.
+
+use crate::desk::one_of_each;
+use crate::kit::{AETHER, Desk, Said, bare};
+
+async fn desk() -> Desk {
+    let desk = Desk::new();
+    one_of_each(&desk.db, desk.folder.path()).await;
+    desk
+}
+
+fn empty() -> Desk {
+    let desk = Desk::new();
+    desk.cli(&["db", "migrate"]).exits(0);
+    desk
+}
+
+#[test]
+fn exit_0_done() {
+    empty().cli(&["runs", "list"]).exits(0);
+    Said::of(bare().arg("--help").output().unwrap()).exits(0);
+}
+
+#[test]
+fn exit_1_failed() {
+    let desk = empty();
+    let file = desk.folder.path().join("letter");
+    std::fs::write(&file, "Dear Ann,").unwrap();
+    let said = desk.cli(&["import", file.to_str().unwrap()]).exits(1);
+    assert!(said.err.contains("is not a recording") && said.err.contains("export RUN --out"), "{}", said.err);
+}
+
+#[test]
+fn exit_2_usage() {
+    let desk = empty();
+    assert!(desk.cli(&["runs", "cancel", "r"]).exits(2).err.contains("--reason"));
+    assert!(desk.cli(&["runs", "list", "--status", "dead"]).exits(2).err.contains("pending, running"));
+    assert!(desk.cli(&["signal", "r", "s", "yes"]).exits(2).err.contains("quotes"));
+    let said = Said::of(bare().args(["runs", "list"]).output().unwrap()).exits(2);
+    assert!(said.err.contains("--db PATH") && said.err.contains("AETHER_DB"), "{}", said.err);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn exit_3_not_found() {
+    let desk = desk().await;
+    let said = desk.cli(&["runs", "show", "nobody"]).exits(3);
+    assert!(
+        said.err.contains("there is no run `nobody`") && said.err.contains("runs list --id"),
+        "{}",
+        said.err
+    );
+    for args in [
+        &["runs", "wait", "nobody"][..],
+        &["runs", "cancel", "count-1", "nobody", "--reason", "x"],
+        &["ledger", "nobody"],
+        &["streams", "tail", "nobody", "reply"],
+        &["inbox", "approve", "quiz-1", "--digest", "x"],
+        &["inbox", "show", "quiz-1", "nothing"],
+        &["graph", "nothing"],
+        &["runs", "fork", "stay-1", "--before", "9:nothing"],
+        &["import", "nowhere.json"],
+        &["schema", "nothing"],
+    ] {
+        desk.cli(args).exits(3);
+    }
+    assert!(desk.own(&["start", "count", "4"]).exits(2).err.contains("an object of arguments"));
+    // What needs the code of the workflows says where that is.
+    for args in [&["verify", "count-1"][..], &["check"], &["start", "count", "3"]] {
+        let said = desk.cli(args).exits(3);
+        assert!(said.err.contains("aether::cli::run"), "{}", said.err);
+    }
+    assert!(desk.own(&["start", "nothing"]).exits(3).err.contains("this program has count"));
+}
+
+#[test]
+fn exit_4_store() {
+    let desk = Desk::new();
+    let said = desk.cli(&["runs", "list"]).exits(4);
+    assert!(said.err.contains("there is no file") && !desk.db.exists(), "{}", said.err);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn exit_5_conflict() {
+    let desk = desk().await;
+    assert!(desk.cli(&["runs", "cancel", "count-1", "--reason", "x"]).exits(5).err.contains("is completed"));
+    assert!(desk.cli(&["signal", "count-1", "paid"]).exits(5).err.contains("is completed"));
+    assert!(
+        desk.cli(&["inbox", "approve", "count-1", "--digest", "x"]).exits(5).err.contains("is completed")
+    );
+    assert!(desk.cli(&["runs", "retry", "count-1"]).exits(5).err.contains("did not fail"));
+    assert!(desk.cli(&["runs", "fork", "nap-1", "--from-start"]).exits(5).err.contains("--end-origin"));
+    assert!(
+        desk.own(&["start", "count", r#"{"n":4}"#, "--id", "count-1"]).exits(5).err.contains("another input")
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn exit_6_problems() {
+    let desk = desk().await;
+    assert!(desk.cli(&["doctor"]).exits(6).out.contains("PROBLEM"));
+    // The code leads to another result than this journal has.
+    let recording = desk.cli(&["export", "count-1"]).exits(0).out;
+    let other = empty();
+    let file = other.folder.path().join("count.json");
+    assert!(recording.contains(r#""input":{"n":3}"#));
+    std::fs::write(&file, recording.replace(r#""input":{"n":3}"#, r#""input":{"n":2}"#)).unwrap();
+    other.cli(&["import", file.to_str().unwrap()]).exits(0);
+    assert!(other.own(&["verify", "count-1"]).exits(6).out.contains("does not fit"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn exit_7_timed_out() {
+    let desk = desk().await;
+    let said = desk.cli(&["runs", "wait", "nap-1", "count-1", "--timeout", "0s"]).exits(7);
+    assert!(said.out.contains("nap-1: waiting") && said.out.contains("count-1: completed"), "{}", said.out);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn exit_8_not_completed() {
+    let desk = desk().await;
+    assert!(desk.cli(&["runs", "wait", "stay-1"]).exits(8).out.contains("there is no Bob"));
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_error() {
+    let desk = empty();
+    for args in ["--help", "schema", "man", "completions bash", "runs list --json"] {
+        let db = desk.db.display();
+        let line = format!("'{AETHER}' --db '{db}' {args} | true; echo ${{PIPESTATUS[0]}}");
+        let said = Said::of(std::process::Command::new("bash").args(["-c", &line]).output().unwrap());
+        assert_eq!((&*said.out, &*said.err), ("0\n", ""), "{args}");
+    }
+}
