@@ -93,6 +93,9 @@ pub(crate) enum Command {
     Export(Export),
     /// Load an exported run into a store that does not have it
     Import(Import),
+    /// The record of a run, for somebody else to check
+    #[command(subcommand)]
+    Evidence(Evidence),
     /// The store itself
     #[command(subcommand)]
     Db(Db),
@@ -546,6 +549,41 @@ pub(crate) enum Db {
     Migrate,
     /// Delete runs that ended long ago
     Prune(Prune),
+    /// Copy the file while programs use it
+    Backup {
+        /// The file to make; none is replaced
+        to: PathBuf,
+    },
+    /// Put a backup in the place of the file, which no program may have open; what was there is kept beside it
+    Restore {
+        /// The backup
+        from: PathBuf,
+    },
+    /// Read every journal: hash chains, events, large values. Changes nothing
+    Check,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Evidence {
+    /// Write everything that is recorded of a run, unmasked, for somebody else to check
+    Export(EvidenceExport),
+    /// Check such a file. Needs no store
+    Verify {
+        /// The file
+        file: PathBuf,
+        /// The hash of the history that was noted when it was made
+        #[arg(long, value_name = "HASH")]
+        tip: Option<String>,
+    },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct EvidenceExport {
+    /// Id of the run
+    pub(crate) run: String,
+    /// The file to write
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: PathBuf,
 }
 
 #[derive(Debug, Args)]

@@ -7,10 +7,10 @@ use std::process::ExitCode;
 use aether_core::engine::EngineBuilder;
 use clap::{CommandFactory as _, FromArgMatches as _};
 
-use crate::args::{Command, Common, Db, Embedded, Inbox, Runs, Standalone, Streams};
+use crate::args::{Command, Common, Db, Embedded, Evidence, Inbox, Runs, Standalone, Streams};
 use crate::commands::{
-    check, db, decide, doctor, end, exchange, fork, graph, history, inbox, ledger, list, shell, show, signal,
-    start, streams, verify, wait,
+    backup, check, db, decide, doctor, end, evidence, exchange, fork, graph, history, inbox, ledger, list,
+    shell, show, signal, start, streams, verify, wait,
 };
 use crate::error::CliError;
 use crate::exit::Exit;
@@ -113,7 +113,12 @@ async fn obey(session: &mut Session, asked: Command, command: clap::Command) -> 
         Command::Import(args) => exchange::import(session, &args).await,
         Command::Db(Db::Status) => db::status(session).await,
         Command::Db(Db::Migrate) => db::migrate(session).await,
+        Command::Evidence(Evidence::Export(args)) => evidence::export(session, &args).await,
+        Command::Evidence(Evidence::Verify { file, tip }) => evidence::verify(session, &file, tip.as_deref()),
         Command::Db(Db::Prune(args)) => db::prune(session, &args).await,
+        Command::Db(Db::Backup { to }) => backup::backup(session, &to),
+        Command::Db(Db::Restore { from }) => backup::restore(session, &from),
+        Command::Db(Db::Check) => backup::check(session).await,
         Command::Doctor => doctor::doctor(session).await,
         Command::Schema(args) => shell::schema(session, &args),
         Command::Completions { shell } => shell::completions(session, shell, command),

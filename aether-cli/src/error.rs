@@ -7,7 +7,7 @@ use std::io;
 
 use aether_core::engine::{BuildError, DecideError, ForkError, StartError, VerifyError};
 use aether_core::inbox::SendError;
-use aether_core::recording::RecordingError;
+use aether_core::recording::{EvidenceError, RecordingError};
 use aether_core::run::Fault;
 use aether_core::store::StoreError;
 use aether_core::stream::StreamError;
@@ -190,6 +190,15 @@ impl From<RecordingError> for CliError {
         match error {
             RecordingError::Store(error) => error.into(),
             error @ RecordingError::Exists { .. } => Self::new(Exit::Conflict, error.to_string()),
+            error => Self::new(Exit::Failed, error.to_string()),
+        }
+    }
+}
+
+impl From<EvidenceError> for CliError {
+    fn from(error: EvidenceError) -> Self {
+        match error {
+            EvidenceError::Store(error) => error.into(),
             error => Self::new(Exit::Failed, error.to_string()),
         }
     }

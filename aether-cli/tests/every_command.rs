@@ -192,6 +192,46 @@ fn store(story: &mut Story<'_>) {
     story.told.insert("import".into());
     assert_eq!(other.json("runs wait", &["count-1"])["runs"][0]["result"], 3);
 
+    let (copy, kept) = (story.desk.folder.path().join("copy.db"), story.desk.folder.path().join("kept.json"));
+    let (copy, kept) = (copy.to_str().unwrap(), kept.to_str().unwrap());
+    let copied = story.tell("db backup", &[copy]);
+    assert_eq!(copied["replaced"], Value::Null);
+    assert!(story.desk.cli(&["db", "backup", copy]).exits(4).err.contains("a name of its own"));
+    let sound = story.tell("db check", &[]);
+    assert_eq!((&sound["problems"], &sound["runs"]), (&json!([]), &copied["runs"]));
+    let empty = Desk::new();
+    let restored = empty.json("db restore", &[copy]);
+    story.told.insert("db restore".into());
+    assert_eq!((&restored["runs"], &restored["replaced"]), (&copied["runs"], &Value::Null));
+    assert_eq!(empty.json("runs wait", &["count-1"])["runs"][0]["result"], 3);
+    let again = empty.cli(&["db", "restore", copy]).exits(0).out;
+    assert!(again.contains(".replaced") && again.contains("docs/backup.md"), "{again}");
+    let conn = aether::sqlite::rusqlite::Connection::open(&empty.db).unwrap();
+    conn.execute("UPDATE aether_journal SET at = at + 1", []).unwrap();
+    drop(conn);
+    let broken = empty.cli(&["db", "check", "--json"]).exits(6);
+    assert!(valid("db check", &broken.out)["problems"][0]["reason"].as_str().unwrap().contains("altered"));
+    assert!(empty.cli(&["evidence", "export", "count-1", "--out", kept]).exits(4).err.contains("altered"));
+
+    let evidence = story.own("evidence export", &["refund-1", "--out", kept]);
+    assert_eq!(evidence["decisions"][0]["actor"], "ada");
+    let tip = evidence["tip"].as_str().unwrap();
+    let verified = story.tell("evidence verify", &[kept, "--tip", tip]);
+    assert_eq!((&verified["tip"], &verified["problems"]), (&evidence["tip"], &json!([])));
+    assert!(verified["replay"].as_str().unwrap().contains("match"), "{verified}");
+    let other_tip = "0".repeat(64);
+    assert!(
+        story
+            .desk
+            .cli(&["evidence", "verify", kept, "--tip", &other_tip])
+            .exits(6)
+            .out
+            .contains("DOES NOT HOLD")
+    );
+    let forged = std::fs::read_to_string(kept).unwrap().replace("\"ada\"", "\"eve\"");
+    std::fs::write(kept, forged).unwrap();
+    assert!(story.desk.cli(&["evidence", "verify", kept]).exits(6).out.contains("DOES NOT HOLD"));
+
     let status = story.tell("db status", &[]);
     assert_eq!(status["version"], status["supported"]);
     assert!(status["runs"]["completed"].as_u64().unwrap() >= 5);

@@ -2,12 +2,14 @@
 //!
 //! Promise: whatever changes something is a call of the engine with an actor, where the engine records one.
 
+pub(crate) mod backup;
 pub(crate) mod check;
 pub(crate) mod db;
 pub(crate) mod decide;
 pub(crate) mod doctor;
 pub(crate) mod editor;
 pub(crate) mod end;
+pub(crate) mod evidence;
 pub(crate) mod exchange;
 pub(crate) mod filter;
 pub(crate) mod fork;

@@ -77,6 +77,87 @@ pub(crate) struct Pruned {
     pub(crate) held: u64,
 }
 
+/// `db backup` and `db restore`.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Copied {
+    /// The file that was made, or replaced.
+    pub(crate) file: String,
+    /// Its length in bytes.
+    pub(crate) bytes: u64,
+    /// Number of its runs.
+    pub(crate) runs: u64,
+    /// When a run in it was changed last: what happened later is not in it.
+    pub(crate) newest: Option<String>,
+    /// Where the file is that was replaced.
+    pub(crate) replaced: Option<String>,
+}
+
+/// `db check`.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Integrity {
+    /// Runs that were read.
+    pub(crate) runs: u64,
+    /// Frames whose hash follows from those before.
+    pub(crate) frames: u64,
+    /// Events in them.
+    pub(crate) events: u64,
+    /// Large values with the hash that is their name.
+    pub(crate) values: u64,
+    /// Runs that could not be read for want of a key.
+    pub(crate) encoded: u64,
+    /// What is wrong.
+    pub(crate) problems: Vec<Broken>,
+}
+
+/// What is wrong with a run.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Broken {
+    /// The run.
+    pub(crate) run: String,
+    /// Position in its journal.
+    pub(crate) position: Option<u64>,
+    /// What is wrong there.
+    pub(crate) reason: String,
+}
+
+/// `evidence export` and `evidence verify`.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct EvidenceOutcome {
+    /// The file.
+    pub(crate) file: String,
+    /// The run.
+    pub(crate) run: String,
+    /// Its workflow.
+    pub(crate) workflow: String,
+    /// How it stood.
+    pub(crate) status: String,
+    /// Events of its history.
+    pub(crate) events: u64,
+    /// Hash of the history. Note it where nobody can change it.
+    pub(crate) tip: String,
+    /// Who decided what.
+    pub(crate) decisions: Vec<DecisionReport>,
+    /// What the replay said when the file was made: a claim of who made it.
+    pub(crate) replay: String,
+    /// What does not hold.
+    pub(crate) problems: Vec<String>,
+}
+
+/// What somebody decided.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct DecisionReport {
+    /// When.
+    pub(crate) at: String,
+    /// Kind of the event.
+    pub(crate) kind: String,
+    /// Who.
+    pub(crate) actor: String,
+    /// The command that it is about.
+    pub(crate) command: Option<String>,
+    /// Digest of the command's arguments.
+    pub(crate) digest: Option<String>,
+}
+
 /// `doctor`.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Diagnosis {

@@ -4,7 +4,9 @@ use schemars::{Schema, schema_for};
 
 use crate::output::code::{Check, Graph, Verdicts};
 use crate::output::errors::ErrorReport;
-use crate::output::files::{Diagnosis, Exported, Imported, Migrated, Pruned, StoreReport};
+use crate::output::files::{
+    Copied, Diagnosis, EvidenceOutcome, Exported, Imported, Integrity, Migrated, Pruned, StoreReport,
+};
 use crate::output::runs::{Ends, History, Ledger, RunList, RunReport, StreamLine};
 use crate::output::steering::{ForkOutcome, Steered};
 use crate::output::waits::WaitList;
@@ -39,6 +41,11 @@ pub(crate) fn schemas() -> Vec<(&'static str, Schema)> {
         ("db status", schema_for!(StoreReport)),
         ("db migrate", schema_for!(Migrated)),
         ("db prune", schema_for!(Pruned)),
+        ("db backup", schema_for!(Copied)),
+        ("db restore", schema_for!(Copied)),
+        ("db check", schema_for!(Integrity)),
+        ("evidence export", schema_for!(EvidenceOutcome)),
+        ("evidence verify", schema_for!(EvidenceOutcome)),
         ("doctor", schema_for!(Diagnosis)),
         ("error", schema_for!(ErrorReport)),
     ]

@@ -1,0 +1,88 @@
+//! `db backup`, `db restore` and `db check`.
+
+use std::path::{Path, PathBuf};
+
+use aether_core::store::{RunFilter, check_integrity};
+use aether_sqlite::{BackupProgress, BackupReport, back_up};
+
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::output::files::{Broken, Copied, Integrity};
+use crate::screen::{Progress, Tone};
+use crate::session::Session;
+
+pub(crate) fn backup(session: &mut Session, to: &Path) -> Result<Exit, CliError> {
+    let from = file(session)?;
+    let progress = session.screen.progress();
+    let report = back_up(&from, to, |at| say(&progress, at))?;
+    drop(progress);
+    print(session, &copied(to, &report, None))
+}
+
+pub(crate) fn restore(session: &mut Session, from: &Path) -> Result<Exit, CliError> {
+    let to = file(session)?;
+    if !from.exists() {
+        let what = format!("there is no file {}", from.display());
+        return Err(CliError::new(Exit::NotFound, what).with_help("`db backup FILE` makes one"));
+    }
+    let progress = session.screen.progress();
+    let restored = aether_sqlite::restore(from, &to, |at| say(&progress, at))?;
+    drop(progress);
+    let replaced = restored.replaced.map(|kept| kept.display().to_string());
+    print(session, &copied(&to, &restored.now, replaced))
+}
+
+fn file(session: &Session) -> Result<PathBuf, CliError> {
+    session.file().map(Path::to_owned).ok_or_else(|| {
+        CliError::usage("this needs the path of an SQLite file").with_help(
+            "use the program `aether` with `--db PATH`; Postgres has `pg_dump` and archives of its log",
+        )
+    })
+}
+
+fn say(progress: &Progress, at: BackupProgress) {
+    progress.say(&format!("{} of {} pages", at.copied, at.pages));
+}
+
+fn copied(file: &Path, report: &BackupReport, replaced: Option<String>) -> Copied {
+    let BackupReport { bytes, runs, newest } = *report;
+    let (file, newest) = (file.display().to_string(), newest.map(|time| time.to_string()));
+    Copied { file, bytes, runs, newest, replaced }
+}
+
+fn print(session: &Session, copied: &Copied) -> Result<Exit, CliError> {
+    if session.screen.is_json {
+        session.screen.json(copied)?;
+        return Ok(Exit::Done);
+    }
+    let Copied { file, bytes, runs, newest, replaced } = copied;
+    let until = newest.as_ref().map_or_else(String::new, |time| format!(", changed last at {time}"));
+    session.screen.line(&format!("{file}: {runs} runs{until}, {bytes} bytes"))?;
+    if let Some(kept) = replaced {
+        session.screen.line(&format!("what was there is in {kept}"))?;
+        session.screen.line("runs go on from where they were at that time: read \"What an older copy does not know\" in docs/backup.md before a program starts on it")?;
+    }
+    Ok(Exit::Done)
+}
+
+pub(crate) async fn check(session: &mut Session) -> Result<Exit, CliError> {
+    let engine = session.engine().await?;
+    let progress = session.screen.progress();
+    let report = check_integrity(&**engine.store(), RunFilter::new(), |so_far| {
+        progress.say(&format!("{} runs, {} events", so_far.runs, so_far.events));
+    })
+    .await?;
+    drop(progress);
+    let exit = if report.is_sound() { Exit::Done } else { Exit::Problems };
+    if !session.screen.is_json {
+        session.screen.toned(&report.to_string(), if report.is_sound() { Tone::Good } else { Tone::Bad })?;
+        return Ok(exit);
+    }
+    let broken = report.problems.into_iter();
+    let problems =
+        broken.map(|of| Broken { run: of.run.to_string(), position: of.position, reason: of.reason });
+    let (runs, frames, events) = (report.runs, report.frames, report.events);
+    let (values, encoded, problems) = (report.values, report.encoded, problems.collect());
+    session.screen.json(&Integrity { runs, frames, events, values, encoded, problems })?;
+    Ok(exit)
+}
