@@ -2,7 +2,6 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 
-use aether::prelude::*;
 use serde_json::{Value, json};
 
 use crate::colour::on_a_terminal;

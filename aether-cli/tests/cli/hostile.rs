@@ -1,7 +1,5 @@
 //! Values that would take a terminal over.
 
-use aether::prelude::*;
-
 use crate::colour::on_a_terminal;
 use crate::desk::{builder, nap, parcel, quiz, talk, waits};
 use crate::kit::{Desk, valid};
