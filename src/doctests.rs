@@ -58,6 +58,7 @@ pages! {
     marks = "marks"
     models = "models"
     long_lives = "long-lives"
+    cli = "cli"
     mcp = "mcp"
     operating = "operating"
     people = "people"

@@ -176,11 +176,12 @@ impl Screen {
                 tone.of_cell(TableCell::new(text::line(&value)))
             }));
         }
-        let lines = table.lines().map(|line| line.trim_end().to_owned() + "\n");
+        // No space before the first column.
+        if let Some(first) = table.column_mut(0) {
+            first.set_padding((0, 1));
+        }
         // Cells were made safe above; what else is in here is the table's own.
-        self.put(
-            &lines.map(|line| line.strip_prefix(' ').map_or(line.clone(), str::to_owned)).collect::<String>(),
-        )
+        self.put(&table.lines().map(|line| line.trim_end().to_owned() + "\n").collect::<String>())
     }
 
     /// Says something on the side.
@@ -189,6 +190,19 @@ impl Screen {
             let _nobody_may_read_it =
                 writeln!(io::stderr(), "{}", styled(&text::line(note), Tone::Faint, self.error_color));
         }
+    }
+
+    /// Asks a question, and says whether the answer is yes. `None` where nobody is there to answer.
+    pub(crate) fn ask(&self, question: &str) -> Result<Option<bool>, CliError> {
+        if self.is_json || !io::stdin().is_terminal() {
+            return Ok(None);
+        }
+        let mut err = io::stderr();
+        write!(err, "{} [y/N] ", text::line(question))?;
+        err.flush()?;
+        let mut answer = String::new();
+        io::stdin().read_line(&mut answer)?;
+        Ok(Some(["y", "yes"].contains(&&*answer.trim().to_lowercase())))
     }
 
     /// Reports an error: what, where, how to fix it.

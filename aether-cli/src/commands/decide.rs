@@ -3,8 +3,6 @@
 //! Promise: what is decided about is the wait that was shown, by its digest; if it is another one by then, nothing is
 //! decided.
 
-use std::io::{IsTerminal as _, Write as _};
-
 use aether_core::engine::Engine;
 use aether_core::id::RunId;
 use aether_core::inbox::Resolution;
@@ -96,23 +94,17 @@ fn consent(session: &Session, case: &Case) -> Result<(), CliError> {
     if !session.screen.is_json {
         print_wait(&session.screen, &WaitReport::of(&case.wait))?;
     }
-    if session.screen.is_json || !std::io::stdin().is_terminal() {
-        let digest = case.wait.shown();
-        let what = "nobody is there to say yes to what is shown, so nothing was approved";
-        return Err(CliError::usage(what).with_help(format!(
-            "look at it, and pass the digest of what you saw: `inbox approve {} {} --digest {digest}`",
-            case.run, case.wait.command
-        )));
+    match session.screen.ask("Approve this?")? {
+        Some(true) => Ok(()),
+        Some(false) => Err(CliError::new(Exit::Failed, "nothing was approved")),
+        None => {
+            let (run, command, digest) = (&case.run, &case.wait.command, case.wait.shown());
+            let what = "nobody is there to say yes to what is shown, so nothing was approved";
+            Err(CliError::usage(what).with_help(format!(
+                "look at it, and pass the digest of what you saw: `inbox approve {run} {command} --digest {digest}`"
+            )))
+        }
     }
-    let mut err = std::io::stderr();
-    write!(err, "Approve this? [y/N] ")?;
-    err.flush()?;
-    let mut answer = String::new();
-    std::io::stdin().read_line(&mut answer)?;
-    if ["y", "yes"].contains(&&*answer.trim().to_lowercase()) {
-        return Ok(());
-    }
-    Err(CliError::new(Exit::Failed, "nothing was approved"))
 }
 
 /// The arguments as somebody edits them.

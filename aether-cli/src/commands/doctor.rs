@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use aether_core::contract::Status;
 use aether_core::engine::{Engine, Hold};
-use aether_core::store::RunFilter;
+use aether_core::store::{RunFilter, RunRecord};
 use aether_sqlite::inspect;
 use jiff::Timestamp;
 use miette::Diagnostic as _;
@@ -151,39 +151,7 @@ async fn look_at_store(engine: &Engine, found: &mut Vec<Finding>) -> Result<(), 
     clock(engine, found).await?;
     let open = engine.holds(RunFilter::new().open().limit(RUNS)).await?;
     workers(engine, !open.is_empty(), found).await?;
-    let holds: [(&str, &str, fn(&Hold) -> bool); 7] = [
-        ("in doubt", "look at the world, then `inbox resolve`", |hold| matches!(hold, Hold::InDoubt { .. })),
-        ("parked", "start a program with code that they fit; `check` says which", |hold| {
-            matches!(hold, Hold::Parked { .. })
-        }),
-        ("without code", "start a program that has their workflows", |hold| {
-            matches!(hold, Hold::NoCode { .. })
-        }),
-        ("not served", "start a program that serves their queues", |hold| {
-            matches!(hold, Hold::NotServed { .. })
-        }),
-        ("held by a silent worker", "others take them over by themselves, when its lease is over", |hold| {
-            matches!(hold, Hold::SilentWorker { .. })
-        }),
-        ("retrying", "`runs list --why retrying` says why they failed", |hold| {
-            matches!(hold, Hold::Retrying { .. })
-        }),
-        ("paused", "raise the limit of their queue", |hold| {
-            matches!(hold, Hold::Queued { .. }) && hold.needs_operator()
-        }),
-    ];
-    for (about, fix, is_held) in holds {
-        let held: Vec<_> = open.iter().filter(|(_, hold)| is_held(hold)).collect();
-        let Some((_, first)) = held.first() else { continue };
-        let names: Vec<_> = held.iter().take(NAMED).map(|(run, _)| run.id.to_string()).collect();
-        let more = if held.len() > NAMED { ", .." } else { "" };
-        let text = format!("{} runs are {about}: {}{more}", held.len(), names.join(", "));
-        found.push(if first.needs_operator() {
-            problem(about, text, Some(fix.into()))
-        } else {
-            note(about, text, fix)
-        });
-    }
+    KINDS.iter().for_each(|kind| found.extend(kind.look(&open)));
     if open.len() == RUNS {
         found.push(note(
             "runs",
@@ -200,6 +168,68 @@ async fn look_at_store(engine: &Engine, found: &mut Vec<Finding>) -> Result<(), 
         ));
     }
     Ok(())
+}
+
+/// Runs that are held for one kind of reason.
+struct Kind {
+    about: &'static str,
+    fix: &'static str,
+    is_held: fn(&Hold) -> bool,
+}
+
+const KINDS: [Kind; 7] = [
+    Kind {
+        about: "in doubt",
+        fix: "look at the world, then `inbox resolve`",
+        is_held: |hold| matches!(hold, Hold::InDoubt { .. }),
+    },
+    Kind {
+        about: "parked",
+        fix: "start a program with code that they fit; `check` says which",
+        is_held: |hold| matches!(hold, Hold::Parked { .. }),
+    },
+    Kind {
+        about: "without code",
+        fix: "start a program that has their workflows",
+        is_held: |hold| matches!(hold, Hold::NoCode { .. }),
+    },
+    Kind {
+        about: "not served",
+        fix: "start a program that serves their queues",
+        is_held: |hold| matches!(hold, Hold::NotServed { .. }),
+    },
+    Kind {
+        about: "held by a silent worker",
+        fix: "others take them over by themselves, when its lease is over",
+        is_held: |hold| matches!(hold, Hold::SilentWorker { .. }),
+    },
+    Kind {
+        about: "retrying",
+        fix: "`runs list --why retrying` says why they failed",
+        is_held: |hold| matches!(hold, Hold::Retrying { .. }),
+    },
+    Kind {
+        about: "paused",
+        fix: "raise the limit of their queue",
+        is_held: |hold| matches!(hold, Hold::Queued { .. }) && hold.needs_operator(),
+    },
+];
+
+impl Kind {
+    fn look(&self, open: &[(RunRecord, Hold)]) -> Option<Finding> {
+        let Self { about, fix, is_held } = self;
+        let held: Vec<_> = open.iter().filter(|(_, hold)| is_held(hold)).collect();
+        let (_, first) = held.first()?;
+        let names: Vec<_> = held.iter().take(NAMED).map(|(run, _)| run.id.as_str()).collect();
+        let more = if held.len() > NAMED { ", .." } else { "" };
+        let runs = if held.len() == 1 { "run is" } else { "runs are" };
+        let text = format!("{} {runs} {about}: {}{more}", held.len(), names.join(", "));
+        Some(if first.needs_operator() {
+            problem(about, text, Some((*fix).into()))
+        } else {
+            note(about, text, fix)
+        })
+    }
 }
 
 async fn clock(engine: &Engine, found: &mut Vec<Finding>) -> Result<(), CliError> {

@@ -31,7 +31,9 @@ pub(crate) async fn list(session: &mut Session, args: List) -> Result<Exit, CliE
             && (why.is_empty() || Reason::all_of(hold).iter().any(|reason| why.contains(reason)))
     };
     // One more than asked for says whether there is another page.
-    let mut found = matching(&engine, filter.clone(), limit.saturating_add(1), wanted).await?;
+    let most = limit.saturating_add(1);
+    filter.limit = if stuck || !why.is_empty() { PAGE } else { most.min(PAGE) };
+    let mut found = matching(&engine, filter, most, wanted).await?;
     let is_more = found.len() > limit;
     found.truncate(limit);
     let next = found.last().filter(|_| is_more).map(|(run, _)| run.place.to_string());
@@ -62,7 +64,6 @@ async fn matching(
     wanted: impl Fn(&Hold) -> bool,
 ) -> Result<Vec<(RunRecord, Hold)>, CliError> {
     let mut found = Vec::new();
-    filter.limit = most.min(PAGE);
     loop {
         let page = engine.holds(filter.clone()).await?;
         let (is_last, last) = (page.len() < filter.limit, page.last().map(|(run, _)| run.place));

@@ -1,7 +1,5 @@
 //! Beside a program that works: it is never in the way, and never waits in vain.
 
-use aether::prelude::*;
-
 use crate::desk::{Worker, builder, count};
 use crate::kit::Desk;
 

@@ -2,12 +2,11 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 
-use aether::prelude::*;
 use serde_json::{Value, json};
 
 use crate::colour::on_a_terminal;
 use crate::desk::{Worker, builder, edited, launched, refund, waits};
-use crate::kit::{Desk, until};
+use crate::kit::{Desk, Said, until, valid};
 
 /// Two refunds wait for consent, and nobody advances them.
 async fn desk() -> Desk {
@@ -84,10 +83,9 @@ async fn arguments_are_edited_in_the_editor() {
     let desk = desk().await;
     let edit = |editor: &str| {
         let mut command = desk.command(&["inbox", "approve", "refund-1", "--edit", "--json"]);
-        crate::kit::Said::of(command.env("EDITOR", editor).output().unwrap())
+        Said::of(command.env("EDITOR", editor).output().unwrap())
     };
-    let none =
-        crate::kit::Said::of(desk.command(&["inbox", "approve", "refund-1", "--edit"]).output().unwrap());
+    let none = Said::of(desk.command(&["inbox", "approve", "refund-1", "--edit"]).output().unwrap());
     assert!(none.exits(2).err.contains("EDITOR"));
     assert!(edit("false").exits(1).err.contains("nothing was approved"));
     assert!(edit("true").exits(1).err.contains("nothing was edited"));
@@ -143,6 +141,11 @@ async fn signals_are_sent_once_and_say_who_sent_them() {
     assert_eq!(desk.json("signal", send)["done"][0]["action"], "signalled");
     assert_eq!(desk.json("signal", send)["done"][0]["action"], "duplicate");
     desk.json("signal", &["other", "paid", "2"]);
+    // Nobody said who it is: the system does.
+    let mut command = desk.command(&["signal", "other", "unheard", "3", "--json"]);
+    let said = Said::of(command.env_remove("AETHER_ACTOR").output().unwrap()).exits(0);
+    let login = Said::of(std::process::Command::new("id").arg("-un").output().unwrap());
+    assert_eq!(valid("signal", &said.out)["done"][0]["actor"], login.out.trim());
     assert_eq!((result(&desk, "parcel"), result(&desk, "other")), (json!(1), json!(2)));
     let received = desk.json("runs history", &["other", "--kind", "signal_received"]);
     assert!(received["events"][0].to_string().contains("ada@"), "{received}");
