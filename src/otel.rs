@@ -1,0 +1,8 @@
+//! Spans, metrics and trace contexts: for programs that are watched with OpenTelemetry or Prometheus.
+
+#[cfg(any(feature = "otel-grpc", feature = "otel-http"))]
+pub use aether_otel::otlp;
+pub use aether_otel::{
+    Backfilled, FileProgress, Metrics, Nested, Progress, ProgressError, Telemetry, TelemetryBuilder,
+    TelemetryError, opentelemetry, opentelemetry_sdk, semconv,
+};
