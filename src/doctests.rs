@@ -67,6 +67,7 @@ pages! {
     queues = "queues"
     schedules = "schedules"
     sweeps = "sweeps"
+    telemetry = "telemetry"
     transactions = "transactions"
     versions = "versions"
 }

@@ -99,8 +99,7 @@ pub(crate) fn shown(step: &StepView, role: Role, wait: Option<&str>, settings: &
         }
         Role::Wait | Role::Drawn => {
             let kind = wait.unwrap_or("wait").to_owned();
-            let attributes =
-                vec![text(aether::WAIT_KIND, kind.clone()), text(aether::WAIT_NAME, name)];
+            let attributes = vec![text(aether::WAIT_KIND, kind.clone()), text(aether::WAIT_NAME, name)];
             (SpanKind::Internal, format!("aether.wait {kind}"), attributes)
         }
     };
@@ -136,10 +135,8 @@ fn model(step: &StepView, settings: &Settings) -> (SpanKind, String, Vec<KeyValu
         None => operation::CHAT.to_owned(),
     };
     let provider = (settings.provider_of)(model.as_deref().unwrap_or_default());
-    let mut attributes = vec![
-        text(gen_ai::OPERATION_NAME, operation::CHAT),
-        text(gen_ai::PROVIDER_NAME, provider),
-    ];
+    let mut attributes =
+        vec![text(gen_ai::OPERATION_NAME, operation::CHAT), text(gen_ai::PROVIDER_NAME, provider)];
     attributes.extend(model.map(|model| text(gen_ai::REQUEST_MODEL, model)));
     if let Some(question) = &question {
         attributes.extend(question.temperature.map(|t| KeyValue::new(gen_ai::REQUEST_TEMPERATURE, t)));
@@ -174,11 +171,7 @@ fn answered(answer: &ChatResponse) -> Vec<KeyValue> {
 }
 
 /// What was said, as JSON.
-fn said(
-    question: Option<&ChatRequest>,
-    answer: Option<&ChatResponse>,
-    settings: &Settings,
-) -> Vec<KeyValue> {
+fn said(question: Option<&ChatRequest>, answer: Option<&ChatResponse>, settings: &Settings) -> Vec<KeyValue> {
     let json = |key, value: serde_json::Value| text(key, settings.masking.redact(&value.to_string()));
     let mut attributes = Vec::new();
     if let Some(question) = question {
@@ -211,7 +204,11 @@ fn arguments_and_result(step: &StepView, settings: &Settings) -> Vec<KeyValue> {
 
 /// What a span says of an error: its class, and its text only where content may be exported, because it may quote what was
 /// sent.
-pub(crate) fn failed(class: &'static str, message: Option<String>, settings: &Settings) -> (Status, KeyValue) {
+pub(crate) fn failed(
+    class: &'static str,
+    message: Option<String>,
+    settings: &Settings,
+) -> (Status, KeyValue) {
     let message = message.filter(|_| settings.content).map(|message| {
         let quoted = serde_json::Value::String(message);
         let masked = settings.masking.redact(&quoted.to_string());

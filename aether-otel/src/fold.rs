@@ -305,7 +305,8 @@ impl Spans<'_> {
         let number = attempt_of(execution);
         let name = SpanName::Attempt(&execution.command, number);
         self.pauses(execution, self.id(name));
-        let Some(end) = ended(execution).filter(|end| was_made(execution) && self.is_new(end.position)) else {
+        let Some(end) = ended(execution).filter(|end| was_made(execution) && self.is_new(end.position))
+        else {
             return;
         };
         let status = execution.lifecycle.status;
@@ -551,4 +552,3 @@ fn began(timeline: &Timeline, execution: &Execution) -> Timestamp {
         None => created,
     }
 }
-

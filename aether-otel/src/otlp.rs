@@ -57,7 +57,10 @@ mod client {
         pub(super) fn new() -> Result<Self, ExporterBuildError> {
             let failed = ExporterBuildError::InternalFailure;
             let connections = HttpClient::connections_builder().map_err(failed)?;
-            connections.build().map(Self).map_err(|error| ExporterBuildError::InternalFailure(error.to_string()))
+            connections
+                .build()
+                .map(Self)
+                .map_err(|error| ExporterBuildError::InternalFailure(error.to_string()))
         }
     }
 

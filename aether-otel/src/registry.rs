@@ -67,9 +67,17 @@ pub(crate) const FAMILIES: &[Family] = &[
     family(RUNS_PARKED, Kind::Gauge, "Runs that wait for code that they fit."),
     family(RUNS_STARTED, Kind::Counter, "Runs that were started."),
     family(STEP_RETRIES, Kind::Counter, "Attempts that failed and were followed by another one."),
-    family(STEP_SECONDS, Kind::Histogram, "Time of a step, with all its attempts and the waits between them."),
+    family(
+        STEP_SECONDS,
+        Kind::Histogram,
+        "Time of a step, with all its attempts and the waits between them.",
+    ),
     family(STEPS, Kind::Counter, "Steps that have an outcome."),
-    family(EXPORT_FAILURES, Kind::Counter, "Batches of spans that could not be exported, and are tried again."),
+    family(
+        EXPORT_FAILURES,
+        Kind::Counter,
+        "Batches of spans that could not be exported, and are tried again.",
+    ),
     family(TELEMETRY_BEHIND, Kind::Gauge, "Runs with spans that are not exported yet."),
     family(EXPORTED, Kind::Counter, "Spans that were exported."),
     family(UNKNOWN, Kind::Counter, "Decisions about calls whose outcome was unknown."),
@@ -77,7 +85,8 @@ pub(crate) const FAMILIES: &[Family] = &[
 
 /// Upper bounds of the buckets of histograms, in seconds: from milliseconds to a week.
 const BOUNDS: [f64; 17] = [
-    0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 3_600.0, 86_400.0, 604_800.0,
+    0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 3_600.0, 86_400.0,
+    604_800.0,
 ];
 
 #[derive(Clone, Debug, Default)]
@@ -132,7 +141,8 @@ impl Registry {
 
     /// Replaces all series of a gauge.
     pub(crate) fn set(&self, family: &'static str, series: impl IntoIterator<Item = (Labels, f64)>) {
-        let series = series.into_iter().map(|(labels, value)| (labels, Series { value, ..Series::default() }));
+        let series =
+            series.into_iter().map(|(labels, value)| (labels, Series { value, ..Series::default() }));
         self.lock().insert(family, series.collect());
     }
 

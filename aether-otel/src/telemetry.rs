@@ -140,7 +140,15 @@ impl TelemetryBuilder {
         let reader =
             Reader::new(Arc::clone(&store), settings.clone(), Arc::clone(&registry), exporter.is_some());
         let (asks, asked) = mpsc::channel(8);
-        let work = Work::new(Arc::clone(&store), exporter.clone(), progress, metrics.clone(), registry, reader, times);
+        let work = Work::new(
+            Arc::clone(&store),
+            exporter.clone(),
+            progress,
+            metrics.clone(),
+            registry,
+            reader,
+            times,
+        );
         drop(tokio::spawn(work.run(asked, engine.watch())));
         Telemetry { asks, metrics, store, exporter, settings, times }
     }
@@ -217,7 +225,8 @@ impl Telemetry {
             for record in page {
                 let mut fold = Fold::new(record.id.clone(), record.traceparent);
                 let mut ended = Vec::new();
-                read_on(&*self.store, &record.id, &mut fold, &self.settings, &mut ended, |_, _, _| {}).await?;
+                read_on(&*self.store, &record.id, &mut fold, &self.settings, &mut ended, |_, _, _| {})
+                    .await?;
                 if fold.trace().is_none_or(|trace| !trace.is_sampled()) {
                     continue;
                 }

@@ -201,4 +201,3 @@ fn decision(decision: InvocationDecision) -> &'static str {
         InvocationDecision::Ask => "ask",
     }
 }
-

@@ -7,8 +7,12 @@ use std::sync::{Arc, Mutex};
 use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::StatusCode;
-use opentelemetry_proto::tonic::collector::trace::v1::trace_service_server::{TraceService, TraceServiceServer};
-use opentelemetry_proto::tonic::collector::trace::v1::{ExportTraceServiceRequest, ExportTraceServiceResponse};
+use opentelemetry_proto::tonic::collector::trace::v1::trace_service_server::{
+    TraceService, TraceServiceServer,
+};
+use opentelemetry_proto::tonic::collector::trace::v1::{
+    ExportTraceServiceRequest, ExportTraceServiceResponse,
+};
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::trace::v1::Span;
 use prost::Message as _;
@@ -125,7 +129,8 @@ impl Collector {
     pub(crate) async fn grpc() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let collector = Self { received: Received::new(), address: listener.local_addr().unwrap() };
-        let server = tonic::transport::Server::builder().add_service(TraceServiceServer::new(collector.clone()));
+        let server =
+            tonic::transport::Server::builder().add_service(TraceServiceServer::new(collector.clone()));
         let incoming = tonic::transport::server::TcpIncoming::from(listener);
         drop(tokio::spawn(server.serve_with_incoming(incoming)));
         collector

@@ -1,8 +1,8 @@
 //! What leaves the journal, and what never does.
 
+use aether::Secret;
 use aether::prelude::*;
 use aether::recording::Masking;
-use aether::Secret;
 use tempfile::tempdir;
 use wiremock::matchers::any;
 use wiremock::{Mock, MockServer, ResponseTemplate};
@@ -31,8 +31,12 @@ async fn calling(cx: &mut Cx, url: String) -> Result<String> {
 
 /// Everything that a collector received from a few runs.
 async fn exported(content: bool) -> String {
-    let (folder, collector, server) = (tempdir().unwrap(), Collector::http().await, MockServer::start().await);
-    Mock::given(any()).respond_with(ResponseTemplate::new(200).set_body_string("thanks")).mount(&server).await;
+    let (folder, collector, server) =
+        (tempdir().unwrap(), Collector::http().await, MockServer::start().await);
+    Mock::given(any())
+        .respond_with(ResponseTemplate::new(200).set_body_string("thanks"))
+        .mount(&server)
+        .await;
     let redaction = Masking::only().text("sk-planted-in-arguments").text("sk-planted-in-an-error");
     let engine = Engine::builder().sqlite(folder.path().join("a.db")).model(Model).redact(redaction);
     let engine = engine.start().await.unwrap();

@@ -44,7 +44,8 @@ async fn names_kinds_and_attributes_are_those_of_the_conventions() {
             continue;
         }
         let row = TABLE.iter().find(|row| row.0 == operation);
-        let (_, kind, pattern, key, required) = row.unwrap_or_else(|| panic!("{operation} is not in the table"));
+        let (_, kind, pattern, key, required) =
+            row.unwrap_or_else(|| panic!("{operation} is not in the table"));
         assert_eq!(span.kind, *kind as i32, "{}", span.name);
         assert_eq!(span.name, pattern.replace("{}", &text(span, key)));
         for key in *required {
@@ -58,7 +59,8 @@ async fn names_kinds_and_attributes_are_those_of_the_conventions() {
     }
     assert_eq!(seen.len(), TABLE.len());
     for span in spans.values() {
-        let named = |key: &str| ["gen_ai.", "aether.", "error.type"].iter().any(|prefix| key.starts_with(prefix));
+        let named =
+            |key: &str| ["gen_ai.", "aether.", "error.type"].iter().any(|prefix| key.starts_with(prefix));
         assert!(span.attributes.iter().all(|attribute| named(&attribute.key)), "{:?}", span.attributes);
         assert!(!text(span, "aether.run.id").is_empty() && !text(span, "aether.workflow").is_empty());
     }

@@ -66,8 +66,16 @@ pub(crate) fn assert_same_times<'a>(
     for span in spans {
         let Some((begun, ended)) = times.get(&named(span)) else { continue };
         let nanos = |at: &Timestamp| u64::try_from(at.as_nanosecond()).unwrap();
-        assert!(span.start_time_unix_nano.abs_diff(nanos(begun)) < 1_000_000, "{}: begins otherwise", named(span));
-        assert!(span.end_time_unix_nano.abs_diff(nanos(ended)) < 1_000_000, "{}: ends otherwise", named(span));
+        assert!(
+            span.start_time_unix_nano.abs_diff(nanos(begun)) < 1_000_000,
+            "{}: begins otherwise",
+            named(span)
+        );
+        assert!(
+            span.end_time_unix_nano.abs_diff(nanos(ended)) < 1_000_000,
+            "{}: ends otherwise",
+            named(span)
+        );
         compared += 1;
     }
     compared

@@ -24,7 +24,8 @@ impl ModelClient for Model {
         &self,
         request: ChatRequest,
     ) -> futures_util::future::BoxFuture<'_, Result<ChatResponse, ModelError>> {
-        let was_told = request.messages.iter().any(|message| matches!(message, aether::llm::ChatMessage::Tool { .. }));
+        let was_told =
+            request.messages.iter().any(|message| matches!(message, aether::llm::ChatMessage::Tool { .. }));
         let calls = match request.tools.first() {
             Some(tool) if !was_told => {
                 let arguments = serde_json::json!({ "what": "lamp" }).to_string();
@@ -85,10 +86,7 @@ pub(crate) async fn order(cx: &mut Cx, what: String) -> Result<String> {
     let price = price_of(cx, &what).await?;
     let plan = cx.llm("plan").user(PROMPT).text().await?;
     let (left, right) = cx
-        .join((
-            async |cx: &mut Cx| charge(cx, "left").await,
-            async |cx: &mut Cx| charge(cx, "right").await,
-        ))
+        .join((async |cx: &mut Cx| charge(cx, "left").await, async |cx: &mut Cx| charge(cx, "right").await))
         .await;
     let told = cx.agent("clerk").system("Charge.").tools((charge::tool(),)).run(PROMPT).await?;
     cx.sleep(Duration::from_millis(30)).await;

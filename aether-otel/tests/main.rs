@@ -8,6 +8,7 @@ mod collector;
 mod content;
 mod conventions;
 mod counted;
+mod dependencies;
 mod journal;
 mod killed;
 mod kit;

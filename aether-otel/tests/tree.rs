@@ -24,14 +24,21 @@ async fn a_run_is_a_tree_of_whole_spans_with_the_times_of_its_journal() {
 
     let all = collector.received.folded();
     let run = RunId::new(id.clone()).unwrap();
-    let spans: BTreeMap<_, _> =
-        all.iter().filter(|(_, span)| text(span, "aether.run.id") == id).map(|(k, v)| (k.clone(), v.clone())).collect();
+    let spans: BTreeMap<_, _> = all
+        .iter()
+        .filter(|(_, span)| text(span, "aether.run.id") == id)
+        .map(|(k, v)| (k.clone(), v.clone()))
+        .collect();
     let root = by_name(&spans, "invoke_workflow order")[0];
     assert!(root.parent_span_id.is_empty());
     for span in spans.values() {
         assert_eq!(span.trace_id, root.trace_id);
         let parent = hex(&span.parent_span_id);
-        assert!(span.span_id == root.span_id || spans.contains_key(&parent), "{} hangs in the air", span.name);
+        assert!(
+            span.span_id == root.span_id || spans.contains_key(&parent),
+            "{} hangs in the air",
+            span.name
+        );
         assert!(span.start_time_unix_nano <= span.end_time_unix_nano, "{}", span.name);
         assert_eq!(text(span, "aether.replayed"), "false");
     }
