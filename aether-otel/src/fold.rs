@@ -3,7 +3,7 @@
 //! Promise: the same journal gives the same spans, with the same ids, times and attributes, wherever and however often it is
 //! folded. Nothing is executed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use aether_core::contract::{Status, Trigger};
 use aether_core::id::{CommandId, Position, RunId};
@@ -18,8 +18,8 @@ use opentelemetry::trace::{
 use opentelemetry::{InstrumentationScope, KeyValue};
 use opentelemetry_sdk::trace::{SpanData, SpanLinks};
 
-use crate::attributes::{Role, Shown, count, error_class, failed, shown, text};
-use crate::scopes::{Scope, enclosing, scopes};
+use crate::attributes::{Role, Shown, count, error_class, failed, question, shown, text};
+use crate::scopes::{Scopes, around};
 use crate::semconv::gen_ai::operation;
 use crate::semconv::{SCHEMA_URL, SCOPE, aether, gen_ai};
 use crate::settings::Settings;
@@ -55,10 +55,15 @@ impl Ended {
 pub(crate) struct Fold {
     pub(crate) view: RunView,
     timeline: Timeline,
+    scopes: Scopes,
+    /// Where the view has the executions of each command.
+    executions: BTreeMap<CommandId, Vec<usize>>,
+    indexed: usize,
+    /// Commands with events since spans were taken.
+    touched: BTreeSet<CommandId>,
     trace: Option<Trace>,
     traceparent: Option<String>,
     parent: Option<(RunId, Option<TraceContext>)>,
-    generation_ended: Option<Position>,
     /// Up to where spans were taken.
     taken: Position,
 }
@@ -69,10 +74,13 @@ impl Fold {
         Self {
             view: RunView::new(run),
             timeline: Timeline::default(),
+            scopes: Scopes::default(),
+            executions: BTreeMap::new(),
+            indexed: 0,
+            touched: BTreeSet::new(),
             trace: None,
             traceparent,
             parent: None,
-            generation_ended: None,
             taken: 0,
         }
     }
@@ -113,10 +121,40 @@ impl Fold {
             self.begin(created);
         }
         self.timeline.apply(now, &event);
-        if event.is_terminal() {
-            self.generation_ended = Some(now.position);
-        }
+        let command = event.command().cloned();
+        let ends_others = event.is_terminal() || matches!(event, Event::RaceDecided(_));
+        let is_terminal = event.is_terminal();
         self.view.apply(TimedEvent { at, event });
+        if let Some(command) = command {
+            let agent = self.agent_of(&command);
+            self.scopes.apply(&command, now, agent);
+            self.touched.insert(command);
+        }
+        if is_terminal {
+            self.scopes.end_all(now.position);
+        }
+        self.index();
+        if ends_others {
+            self.touched.extend(self.executions.keys().cloned());
+        }
+    }
+
+    /// The name of an agent, where `command` is a question of one: it offers tools.
+    fn agent_of(&self, command: &CommandId) -> Option<String> {
+        let is_answered = |place: &str| around(place).next().and_then(|path| self.scopes.get(path));
+        if is_answered(command.place()).is_some_and(|scope| scope.agent(Position::MAX).is_some()) {
+            return None;
+        }
+        let step = self.view.step(command).filter(|step| step.class == EffectClass::Llm)?;
+        question(step).filter(|question| !question.tools.is_empty()).map(|question| question.call)
+    }
+
+    /// Notes the executions that the last event has made.
+    fn index(&mut self) {
+        for (at, execution) in self.view.executions.iter().enumerate().skip(self.indexed) {
+            self.executions.entry(execution.command.clone()).or_default().push(at);
+        }
+        self.indexed = self.view.executions.len();
     }
 
     /// Whether taking this event in would forget what is there.
@@ -126,17 +164,25 @@ impl Fold {
 
     fn begin(&mut self, created: &RunCreated) {
         self.timeline = Timeline::default();
-        self.generation_ended = None;
+        self.scopes = Scopes::default();
+        (self.executions, self.indexed) = (BTreeMap::new(), 0);
+        self.touched = BTreeSet::new();
         self.trace = Some(Trace::of(self.traceparent.as_deref(), &created.seed));
         self.parent = created.parent.clone().map(|run| (run, None));
+    }
+
+    fn executions_of(&self, command: &CommandId) -> Vec<&Execution> {
+        let indices = self.executions.get(command).into_iter().flatten();
+        indices.filter_map(|at| self.view.executions.get(*at)).collect()
     }
 
     /// The spans that have ended since this was asked last, in the order of their ends.
     pub(crate) fn take(&mut self, settings: &Settings) -> Vec<Ended> {
         let from = std::mem::replace(&mut self.taken, self.view.position);
+        let (touched, scopes) = (std::mem::take(&mut self.touched), self.scopes.take_ended());
         let Some(trace) = self.trace else { return Vec::new() };
         let mut spans = Spans { fold: self, trace, settings, from, ended: Vec::new() };
-        spans.collect();
+        spans.collect(&touched, &scopes);
         let mut ended = spans.ended;
         ended.sort_by_key(|span| span.position);
         ended
@@ -164,18 +210,12 @@ struct Made<'a> {
 }
 
 impl Spans<'_> {
-    fn collect(&mut self) {
-        let (view, timeline) = (&self.fold.view, &self.fold.timeline);
-        let scopes = scopes(view, |execution| began(timeline, execution), self.fold.generation_ended);
-        let mut commands: BTreeMap<&str, Vec<&Execution>> = BTreeMap::new();
-        for execution in &view.executions {
-            commands.entry(execution.command.as_str()).or_default().push(execution);
+    fn collect(&mut self, touched: &BTreeSet<CommandId>, scopes: &[(String, Position)]) {
+        let (fold, timeline) = (self.fold, &self.fold.timeline);
+        for step in touched.iter().filter_map(|command| fold.view.step(command)) {
+            self.command(step, &fold.executions_of(&step.command));
         }
-        for step in &view.steps {
-            let executions = commands.get(step.command.as_str()).map_or(&[][..], Vec::as_slice);
-            self.command(step, executions, &scopes);
-        }
-        scopes.values().for_each(|scope| self.scope(scope, &scopes));
+        scopes.iter().for_each(|(path, position)| self.scope(path, *position));
         for (at, claim) in timeline.claims.iter().enumerate() {
             let before = at.checked_sub(1).and_then(|before| timeline.claims.get(before));
             self.segment(claim, before);
@@ -196,16 +236,9 @@ impl Spans<'_> {
         SpanId::from_bytes(self.context(name).span)
     }
 
-    /// The span around what stands in the scope at `path`.
-    fn around(&self, path: &str, scopes: &BTreeMap<String, Scope>) -> SpanId {
-        let mut path = path;
-        while !path.is_empty() {
-            if scopes.contains_key(path) {
-                return self.id(SpanName::Scope(path));
-            }
-            path = enclosing(path);
-        }
-        self.id(SpanName::Run)
+    /// The span around a place: of the innermost scope, or of the run.
+    fn around(&self, place: &str) -> SpanId {
+        self.id(around(place).next().map_or(SpanName::Run, SpanName::Scope))
     }
 
     fn push(&mut self, position: Position, about: About, made: Made<'_>) {
@@ -241,7 +274,7 @@ impl Spans<'_> {
         self.ended.push(Ended { position, about, span });
     }
 
-    fn command(&mut self, step: &StepView, executions: &[&Execution], scopes: &BTreeMap<String, Scope>) {
+    fn command(&mut self, step: &StepView, executions: &[&Execution]) {
         let waits = executions.iter().any(|execution| moved(execution, Trigger::Suspend).is_some());
         let role = Role::of(step, waits);
         if role == Role::Drawn {
@@ -260,7 +293,9 @@ impl Spans<'_> {
         let began = executions.iter().map(|execution| began(&self.fold.timeline, execution)).min();
         let command = &step.command;
         let timeline = &self.fold.timeline;
-        let wait = timeline.waits.get(command.as_str()).copied();
+        let suspended = executions.iter().find_map(|execution| moved(execution, Trigger::Suspend));
+        let wait = suspended.and_then(|moment| timeline.waits.get(&moment.position)).copied();
+        let wait = if command.name() == "approval" { wait.map(|_| "approval") } else { wait };
         let mut shown = shown(step, role, wait, self.settings);
         let attempts = executions.iter().filter(|execution| was_made(execution)).count();
         if role.has_attempts() {
@@ -273,12 +308,13 @@ impl Spans<'_> {
         shown.attributes.extend(decided.map(|decision| text(aether::ON_UNKNOWN, *decision)));
         let child = timeline.children.get(command.as_str());
         shown.attributes.extend(child.map(|run| text(aether::CHILD_RUN_ID, run.to_string())));
-        let agent = scopes.get(enclosing(command.place())).and_then(|scope| scope.agent.clone());
-        shown.attributes.extend(agent.map(|agent| text(gen_ai::AGENT_NAME, agent)));
+        let scope = around(command.place()).next().and_then(|path| self.fold.scopes.get(path));
+        let agent = scope.and_then(|scope| scope.agent(last.position));
+        shown.attributes.extend(agent.map(|agent| text(gen_ai::AGENT_NAME, agent.to_owned())));
         let status = self.status_of(step, &mut shown);
         let made = Made {
             id: SpanName::Command(command),
-            parent: self.around(enclosing(command.place()), scopes),
+            parent: self.around(command.place()),
             began: began.unwrap_or(last.at),
             ended: last.at,
             shown,
@@ -351,7 +387,7 @@ impl Spans<'_> {
                 (_, Some(began)) => {
                     since = None;
                     if self.is_new(moved.moment.position) {
-                        let kind = self.fold.timeline.waits.get(execution.command.as_str());
+                        let kind = self.fold.timeline.waits.get(&began.position);
                         let kind = kind.copied().unwrap_or("resolution");
                         self.wait(kind, &execution.command, (began, moved.moment), parent);
                     }
@@ -396,21 +432,24 @@ impl Spans<'_> {
         self.push(end.position, About::Other, made);
     }
 
-    fn scope(&mut self, scope: &Scope, scopes: &BTreeMap<String, Scope>) {
-        let Some(position) = scope.closed.filter(|position| self.is_new(*position)) else { return };
-        let mut attributes = vec![text(aether::SCOPE, scope.path.clone())];
-        let (name, about) = match &scope.agent {
+    fn scope(&mut self, path: &str, position: Position) {
+        let Some(scope) = self.fold.scopes.get(path) else { return };
+        let mut attributes = vec![text(aether::SCOPE, path.to_owned())];
+        let (name, about) = match scope.agent(position) {
             Some(agent) => {
                 attributes.push(text(gen_ai::OPERATION_NAME, operation::INVOKE_AGENT));
-                attributes.push(text(gen_ai::AGENT_NAME, agent.clone()));
+                attributes.push(text(gen_ai::AGENT_NAME, agent.to_owned()));
                 (format!("{} {agent}", operation::INVOKE_AGENT), About::Agent)
             }
-            None => (format!("aether.scope {}", scope.path), About::Other),
+            None => (format!("aether.scope {path}"), About::Other),
         };
+        let (first, at) = &scope.first;
+        let executions = self.fold.executions_of(first);
+        let began = executions.iter().map(|execution| began(&self.fold.timeline, execution)).min();
         let made = Made {
-            id: SpanName::Scope(&scope.path),
-            parent: self.around(enclosing(&scope.path), scopes),
-            began: scope.began,
+            id: SpanName::Scope(path),
+            parent: self.around(path),
+            began: began.unwrap_or(*at),
             ended: scope.last,
             shown: Shown { name, kind: SpanKind::Internal, attributes },
             status: SpanStatus::Unset,

@@ -4,10 +4,12 @@
 
 use std::collections::BTreeMap;
 
-use aether_core::id::{CommandId, RunId};
+use aether_core::id::{CommandId, Position, RunId};
 use aether_core::journal::event::{Event, InvocationDecision};
 use aether_core::view::EventTime;
 use jiff::Timestamp;
+
+use crate::scopes::numbered;
 
 /// A piece of time between two events.
 #[derive(Clone, Debug)]
@@ -52,8 +54,8 @@ pub(crate) struct Timeline {
     /// Since when the run is in the hands of its worker.
     taken: Option<Timestamp>,
     ends: BTreeMap<String, Ends>,
-    /// What a command waits for.
-    pub(crate) waits: BTreeMap<String, &'static str>,
+    /// What the wait is for that began with the event at a position.
+    pub(crate) waits: BTreeMap<Position, &'static str>,
     /// What was decided last about an unknown outcome.
     pub(crate) decisions: BTreeMap<String, &'static str>,
     /// The child run of a command.
@@ -94,16 +96,16 @@ impl Timeline {
                 let attempt = self.newest.get(e.command.as_str()).copied().unwrap_or(0);
                 self.begin(&e.command, attempt, now.at);
             }
-            Event::TimerScheduled(e) => self.waits_for(&e.command, "timer"),
-            Event::WaitStarted(e) => self.waits_for(&e.command, "signal"),
-            Event::ApprovalRequested(e) => self.waits_for(&e.command, "question"),
-            Event::CallbackAwaited(e) => self.waits_for(&e.command, "callback"),
+            Event::TimerScheduled(_) => self.waits_for(now, "timer"),
+            Event::WaitStarted(_) => self.waits_for(now, "signal"),
+            Event::ApprovalRequested(_) => self.waits_for(now, "question"),
+            Event::CallbackAwaited(_) => self.waits_for(now, "callback"),
             Event::ChildStarted(e) => {
                 self.children.insert(e.command.to_string(), e.child.clone());
             }
             Event::InvocationResolved(e) => {
                 if e.decision == InvocationDecision::Ask {
-                    self.waits_for(&e.command, "resolution");
+                    self.waits_for(now, "resolution");
                 }
                 self.decisions.insert(e.command.to_string(), decision(e.decision));
             }
@@ -119,8 +121,8 @@ impl Timeline {
         self.last = Some(now.at);
     }
 
-    fn waits_for(&mut self, command: &CommandId, kind: &'static str) {
-        self.waits.insert(command.to_string(), kind);
+    fn waits_for(&mut self, now: EventTime, kind: &'static str) {
+        self.waits.insert(now.position, kind);
     }
 
     fn claim(&mut self, now: EventTime, worker: Option<String>) {
@@ -178,12 +180,6 @@ impl Timeline {
         }
         latest
     }
-}
-
-/// Splits a place into the scope it is in and its number there.
-pub(crate) fn numbered(place: &str) -> Option<(&str, u32)> {
-    let (scope, last) = place.rsplit_once('.').unwrap_or(("", place));
-    Some((scope, last.parse().ok()?))
 }
 
 fn end(pieces: &mut [Piece], now: EventTime, how: &'static str) {

@@ -7,10 +7,9 @@ mod floors;
 use floors::Layout;
 
 const FLOORS: &[&[&str]] = &[
-    &["exporter", "nested", "otlp", "progress", "registry", "semconv", "timeline"],
-    &["metrics", "settings", "sweep"],
+    &["exporter", "nested", "otlp", "progress", "registry", "scopes", "semconv"],
+    &["metrics", "settings", "sweep", "timeline"],
     &["attributes"],
-    &["scopes"],
     &["fold"],
     &["counting"],
     &["reader"],

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use aether::prelude::*;
 use aether_core::id::RunId;
 use opentelemetry_proto::tonic::trace::v1::Span;
 use tempfile::tempdir;
 
 use crate::collector::{Collector, hex, text};
 use crate::journal;
-use crate::kit::{LONG, engine, name, order, order_once, to_grpc, to_http};
+use crate::kit::{LONG, charge, engine, name, order, order_once, to_grpc, to_http};
 
 fn by_name<'a>(spans: &'a BTreeMap<String, Span>, name: &str) -> Vec<&'a Span> {
     spans.values().filter(|span| span.name == name).collect()
@@ -148,5 +149,92 @@ async fn a_run_belongs_to_the_trace_of_its_caller_unless_that_is_not_recorded() 
     let root = by_name(&spans, "invoke_workflow order")[0];
     assert_eq!(hex(&root.trace_id), "4bf92f3577b34da6a3ce929d0e0e4736");
     assert_eq!(hex(&root.parent_span_id), "00f067aa0ba902b7");
+    engine.shutdown().await.unwrap();
+}
+
+/// Works, waits, and begins anew once.
+#[workflow]
+async fn renewing(cx: &mut Cx, round: u32) -> Result<u32> {
+    charge(cx, &format!("round {round}")).await?;
+    let _heard: String = cx.signal("go").await?;
+    if round == 0 {
+        return cx.continue_as_new::<renewing>(round + 1).await;
+    }
+    Ok(round)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn generations_of_a_run_are_one_trace() {
+    let (folder, collector, id) = (tempdir().unwrap(), Collector::grpc().await, name("renewing"));
+    let engine = engine(&folder.path().join("a.db")).await;
+    let telemetry = to_grpc(&collector).start(&engine);
+    let run = engine.start::<renewing>(0).id(id.clone()).await.unwrap();
+    let calls = || by_name(&collector.received.folded(), "execute_tool charge").len();
+    while calls() < 1 {
+        telemetry.flush(LONG).await.unwrap();
+    }
+    engine.signal(run.id(), "go", "s1", &"now").await.unwrap();
+    while calls() < 2 {
+        telemetry.flush(LONG).await.unwrap();
+    }
+    engine.signal(run.id(), "go", "s2", &"now").await.unwrap();
+    run.result().await.unwrap();
+    telemetry.flush(LONG).await.unwrap();
+    let spans = collector.received.folded();
+    let root = by_name(&spans, "invoke_workflow renewing")[0];
+    assert_eq!(text(root, "aether.generation"), "1");
+    let calls = by_name(&spans, "execute_tool charge");
+    assert_eq!(calls.len(), 2);
+    for span in spans.values() {
+        assert_eq!(span.trace_id, root.trace_id);
+        assert!(span.start_time_unix_nano >= root.start_time_unix_nano, "{}", span.name);
+    }
+    assert!(calls.iter().all(|call| call.parent_span_id == root.span_id));
+    engine.shutdown().await.unwrap();
+}
+
+/// Two agents, one inside a branch, and a scope that begins with branches.
+#[workflow]
+async fn nesting(cx: &mut Cx) -> Result<usize> {
+    let (first, second) = cx
+        .join((
+            async |cx: &mut Cx| inner(cx, "one".into()).await,
+            async |cx: &mut Cx| {
+                cx.agent("clerk").tools((charge::tool(),)).run("charge").await.map(|r| r.turns as usize)
+            },
+        ))
+        .await;
+    Ok(first? + second? + inner(cx, "two".into()).await?)
+}
+
+/// Begins with branches.
+#[workflow]
+async fn inner(cx: &mut Cx, what: String) -> Result<usize> {
+    let (a, b) = cx
+        .join((
+            async |cx: &mut Cx| charge(cx, &format!("{what} a")).await,
+            async |cx: &mut Cx| charge(cx, &format!("{what} b")).await,
+        ))
+        .await;
+    cx.sleep(std::time::Duration::from_millis(20)).await;
+    Ok(a?.len() + b?.len())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn spans_are_the_same_however_often_the_journal_is_looked_at() {
+    let (folder, live, later) = (tempdir().unwrap(), Collector::grpc().await, Collector::http().await);
+    let engine = engine(&folder.path().join("a.db")).await;
+    let telemetry = to_grpc(&live).start(&engine);
+    let run = engine.start::<nesting>(()).id(name("nesting")).await.unwrap();
+    while engine.view(run.id()).await.unwrap().result.is_none() {
+        telemetry.flush(LONG).await.unwrap();
+    }
+    telemetry.flush(LONG).await.unwrap();
+    to_http(&later).start(&engine).backfill(jiff::Timestamp::UNIX_EPOCH).await.unwrap();
+    assert_eq!(live.received.folded(), later.received.folded());
+    let spans = live.received.folded();
+    assert_eq!(by_name(&spans, "invoke_agent clerk").len(), 1);
+    let scopes = spans.values().filter(|span| span.name.starts_with("aether.scope")).count();
+    assert_eq!(scopes, 2 + 2 * 3, "two branches, and twice a scope with two");
     engine.shutdown().await.unwrap();
 }
