@@ -2,9 +2,8 @@
 //!
 //! Promise: nothing else changes about a body.
 
-use aether_core::step::{BodyResult, TraceBodies};
+use aether_core::step::{TraceBodies, TracedBody};
 use aether_core::trace::TraceContext;
-use futures_util::future::BoxFuture;
 use opentelemetry::Context;
 use opentelemetry::trace::{
     FutureExt as _, SpanContext, SpanId, TraceContextExt as _, TraceFlags, TraceId, TraceState,
@@ -24,12 +23,7 @@ use opentelemetry::trace::{
 pub struct Nested;
 
 impl TraceBodies for Nested {
-    fn around(
-        &self,
-        attempt: &TraceContext,
-        span: &tracing::Span,
-        body: BoxFuture<'static, BodyResult>,
-    ) -> BoxFuture<'static, BodyResult> {
+    fn around(&self, attempt: &TraceContext, span: &tracing::Span, body: TracedBody) -> TracedBody {
         let (trace, id) = (TraceId::from_bytes(attempt.trace), SpanId::from_bytes(attempt.span));
         let flags = TraceFlags::new(attempt.flags);
         let context = SpanContext::new(trace, id, flags, true, TraceState::NONE);

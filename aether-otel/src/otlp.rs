@@ -2,6 +2,7 @@
 //!
 //! Promise: they send nothing by themselves; what was not acknowledged counts as not sent.
 
+pub use opentelemetry_otlp;
 use opentelemetry_otlp::ExporterBuildError;
 use opentelemetry_otlp::{SpanExporter, WithExportConfig as _};
 

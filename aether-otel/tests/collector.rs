@@ -7,6 +7,12 @@ use std::sync::{Arc, Mutex};
 use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::StatusCode;
+use opentelemetry_proto::tonic::collector::metrics::v1::metrics_service_server::{
+    MetricsService, MetricsServiceServer,
+};
+use opentelemetry_proto::tonic::collector::metrics::v1::{
+    ExportMetricsServiceRequest, ExportMetricsServiceResponse,
+};
 use opentelemetry_proto::tonic::collector::trace::v1::trace_service_server::{
     TraceService, TraceServiceServer,
 };
@@ -32,6 +38,8 @@ pub(crate) struct Received {
     arrived: watch::Sender<usize>,
     /// A run whose spans are refused.
     refused: Mutex<Option<String>>,
+    /// The newest export of metrics.
+    pub(crate) metrics: Mutex<Option<ExportMetricsServiceRequest>>,
 }
 
 impl Received {
@@ -42,6 +50,7 @@ impl Received {
             hangs: watch::Sender::new(false),
             arrived: watch::Sender::new(0),
             refused: Mutex::default(),
+            metrics: Mutex::default(),
         })
     }
 
@@ -110,6 +119,17 @@ impl TraceService for Collector {
     }
 }
 
+#[tonic::async_trait]
+impl MetricsService for Collector {
+    async fn export(
+        &self,
+        request: Request<ExportMetricsServiceRequest>,
+    ) -> Result<Response<ExportMetricsServiceResponse>, Status> {
+        *self.received.metrics.lock().unwrap() = Some(request.into_inner());
+        Ok(Response::new(ExportMetricsServiceResponse::default()))
+    }
+}
+
 /// A collector that listens.
 #[derive(Clone, Debug)]
 pub(crate) struct Collector {
@@ -131,6 +151,7 @@ impl Collector {
         let collector = Self { received: Received::new(), address: listener.local_addr().unwrap() };
         let server =
             tonic::transport::Server::builder().add_service(TraceServiceServer::new(collector.clone()));
+        let server = server.add_service(MetricsServiceServer::new(collector.clone()));
         let incoming = tonic::transport::server::TcpIncoming::from(listener);
         drop(tokio::spawn(server.serve_with_incoming(incoming)));
         collector

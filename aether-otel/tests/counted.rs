@@ -3,7 +3,12 @@
 use std::collections::BTreeMap;
 
 use aether::otel::Telemetry;
+use aether::otel::opentelemetry::metrics::MeterProvider as _;
+use aether::otel::opentelemetry_sdk::metrics::{PeriodicReader, SdkMeterProvider};
+use aether::otel::otlp::opentelemetry_otlp::{MetricExporter, WithExportConfig as _};
 use openmetrics_parser::prometheus::parse_prometheus;
+use opentelemetry_proto::tonic::metrics::v1::metric::Data;
+use opentelemetry_proto::tonic::metrics::v1::number_data_point::Value;
 use tempfile::tempdir;
 
 use crate::collector::Collector;
@@ -99,5 +104,49 @@ async fn the_text_is_what_a_strict_parser_takes_and_counts_what_happened() {
     ] {
         assert_eq!(value(&text, series), Some(expected), "{series}\n{text}");
     }
+    engine.shutdown().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_meter_reads_the_same_and_the_durations_of_the_conventions_for_otlp() {
+    let (folder, collector) = (tempdir().unwrap(), Collector::grpc().await);
+    let engine = engine(&folder.path().join("a.db")).await;
+    let telemetry = Telemetry::builder().start(&engine);
+    let exporter = MetricExporter::builder().with_tonic().with_endpoint(collector.url()).build().unwrap();
+    let provider = SdkMeterProvider::builder().with_reader(PeriodicReader::builder(exporter).build()).build();
+    telemetry.metrics().observe_with(&provider.meter("aether"));
+    order_once(&engine, &name("metered")).await;
+    telemetry.flush(LONG).await.unwrap();
+    let flushed = provider.clone();
+    tokio::task::spawn_blocking(move || flushed.force_flush().unwrap()).await.unwrap();
+
+    let exported = collector.received.metrics.lock().unwrap().clone().unwrap();
+    let metrics = exported.resource_metrics.into_iter().flat_map(|of| of.scope_metrics);
+    let metrics: BTreeMap<_, _> =
+        metrics.flat_map(|of| of.metrics).map(|metric| (metric.name, metric.data.unwrap())).collect();
+    let sum = |name: &str| match &metrics[name] {
+        Data::Sum(sum) => {
+            assert!(sum.is_monotonic);
+            let value = |value: &Option<Value>| match value {
+                Some(Value::AsDouble(number)) => *number,
+                other => panic!("{other:?}"),
+            };
+            sum.data_points.iter().map(|point| value(&point.value)).sum::<f64>()
+        }
+        other => panic!("{name} is {other:?}"),
+    };
+    assert_eq!((sum("aether_runs_started"), sum("aether_llm_tokens")), (2.0, 63.0));
+    for (name, count) in [
+        ("aether_run_seconds", 2),
+        ("gen_ai.client.operation.duration", 3),
+        ("gen_ai.execute_tool.duration", 5),
+        ("gen_ai.invoke_agent.duration", 1),
+        ("gen_ai.workflow.duration", 2),
+    ] {
+        let Data::Histogram(histogram) = &metrics[name] else { panic!("{name} is no histogram") };
+        assert_eq!(histogram.data_points.iter().map(|point| point.count).sum::<u64>(), count, "{name}");
+    }
+    assert!(matches!(metrics["aether_runs_parked"], Data::Gauge(_)));
+    tokio::task::spawn_blocking(move || provider.shutdown().unwrap()).await.unwrap();
     engine.shutdown().await.unwrap();
 }

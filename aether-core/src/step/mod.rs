@@ -26,4 +26,4 @@ pub use context::{Changed, StepCx};
 pub use interceptor::{BodyCall, Interceptor};
 pub use recordable::{ArgsDecoder, ArgsEncoder, Argument, Recordable, RecordableError, Returns};
 pub use tool::{Tool, ToolSchema};
-pub use traced::TraceBodies;
+pub use traced::{TraceBodies, TracedBody};

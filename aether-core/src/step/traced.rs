@@ -9,12 +9,14 @@ use futures_util::future::BoxFuture;
 use crate::step::body::BodyResult;
 use crate::vocabulary::trace::TraceContext;
 
+/// The call of a body that is put into its trace context.
+pub type TracedBody = BoxFuture<'static, BodyResult>;
+
 /// Puts the body of each attempt into its trace context. For crates of telemetry.
 ///
 /// ```
-/// use aether_core::step::{BodyResult, TraceBodies};
+/// use aether_core::step::{TraceBodies, TracedBody};
 /// use aether_core::trace::TraceContext;
-/// use futures_util::future::BoxFuture;
 /// use tracing::{Instrument as _, Span, info_span};
 ///
 /// /// Says in every line of a body to which span it belongs.
@@ -22,12 +24,7 @@ use crate::vocabulary::trace::TraceContext;
 /// struct Named;
 ///
 /// impl TraceBodies for Named {
-///     fn around(
-///         &self,
-///         attempt: &TraceContext,
-///         _: &Span,
-///         body: BoxFuture<'static, BodyResult>,
-///     ) -> BoxFuture<'static, BodyResult> {
+///     fn around(&self, attempt: &TraceContext, _: &Span, body: TracedBody) -> TracedBody {
 ///         Box::pin(body.instrument(info_span!("traced", %attempt)))
 ///     }
 /// }
@@ -35,10 +32,5 @@ use crate::vocabulary::trace::TraceContext;
 pub trait TraceBodies: Send + Sync + Debug + 'static {
     /// Wraps a body. `attempt` is the context of its attempt, and `span` the `tracing` span of that attempt, which the
     /// returned future is polled in; it is disabled where nobody listens.
-    fn around(
-        &self,
-        attempt: &TraceContext,
-        span: &tracing::Span,
-        body: BoxFuture<'static, BodyResult>,
-    ) -> BoxFuture<'static, BodyResult>;
+    fn around(&self, attempt: &TraceContext, span: &tracing::Span, body: TracedBody) -> TracedBody;
 }
