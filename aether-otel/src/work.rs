@@ -68,7 +68,10 @@ pub(crate) struct Work {
     again: BTreeSet<RunId>,
     /// Runs whose spans were in a batch that failed: they are sent alone.
     suspects: BTreeSet<RunId>,
+    /// Whether the collector took the last batch of others.
+    is_taken: bool,
     wait: Duration,
+    /// When suspects are sent again; all, where nothing is taken.
     retry_at: Option<Instant>,
     saved: (Instant, String),
 }
@@ -96,6 +99,7 @@ impl Work {
             moved: BTreeSet::new(),
             again: BTreeSet::new(),
             suspects: BTreeSet::new(),
+            is_taken: true,
             wait: *WAITS.start(),
             retry_at: None,
             saved: (Instant::now(), String::new()),
@@ -207,9 +211,7 @@ impl Work {
                 self.unreadable(&run, &error);
             }
         }
-        if self.retry_at.is_none_or(|at| at <= Instant::now()) {
-            let _said_in_the_log = self.export().await;
-        }
+        let _said_in_the_log = self.export().await;
         self.registry.set(TELEMETRY_BEHIND, [(Vec::new(), count(self.reader.lag()))]);
     }
 
@@ -228,43 +230,49 @@ impl Work {
         // The next sweep finds it again.
     }
 
-    /// Exports what was read, until nothing is left or an export fails.
+    /// Exports what was read, until nothing is left that may be sent now, or an export fails.
     async fn export(&mut self) -> Result<(), String> {
-        if self.exporter.is_none() {
-            return Ok(());
-        }
-        loop {
-            let Some(runs) = self.next_batch().await else { break };
+        while let Some(runs) = self.next_batch().await {
             let spans: Vec<_> = runs.iter().flat_map(|run| self.reader.spans(run).to_vec()).collect();
-            let total = spans.len();
-            if let Err(error) = self.send(spans).await {
-                self.registry.add(EXPORT_FAILURES, Vec::new(), 1.0);
-                let alone = runs.len() == 1;
-                self.suspects.extend(runs);
-                if alone {
-                    self.retry_at = Some(Instant::now() + self.wait);
-                    self.wait = (self.wait * 2).min(*WAITS.end());
-                    tracing::warn!(target: TARGET, error, "spans cannot be exported; they are tried again");
-                    return Err(error);
+            let (total, were_suspects) = (spans.len(), runs.iter().any(|run| self.suspects.contains(run)));
+            match self.send(spans).await {
+                Ok(()) => {
+                    self.registry.add(EXPORTED, Vec::new(), count(total));
+                    self.is_taken = true;
+                    if were_suspects {
+                        (self.wait, self.retry_at) = (*WAITS.start(), None);
+                    }
+                    runs.iter().for_each(|run| {
+                        self.suspects.remove(run);
+                    });
+                    self.reader.exported(&runs, &mut self.kept);
                 }
-                continue;
+                Err(error) => {
+                    self.registry.add(EXPORT_FAILURES, Vec::new(), 1.0);
+                    self.is_taken &= were_suspects;
+                    let is_alone = runs.len() == 1;
+                    self.suspects.extend(runs);
+                    // Of several, perhaps one was refused: each is tried alone.
+                    if is_alone {
+                        self.retry_at = Some(Instant::now() + self.wait);
+                        self.wait = (self.wait * 2).min(*WAITS.end());
+                        tracing::warn!(target: TARGET, error, "spans cannot be exported; they are tried again");
+                        return Err(error);
+                    }
+                }
             }
-            self.registry.add(EXPORTED, Vec::new(), count(total));
-            (self.wait, self.retry_at) = (*WAITS.start(), None);
-            runs.iter().for_each(|run| {
-                self.suspects.remove(run);
-            });
-            self.reader.exported(&runs, &mut self.kept);
         }
         Ok(())
     }
 
     /// The runs of the next batch: several that never failed, or one that did.
     async fn next_batch(&mut self) -> Option<Vec<RunId>> {
+        self.exporter.as_ref()?;
+        let is_due = self.retry_at.is_none_or(|at| at <= Instant::now());
         let ready = self.reader.ready();
         let (suspects, fine): (Vec<_>, Vec<_>) =
             ready.into_iter().partition(|run| self.suspects.contains(run));
-        if !fine.is_empty() {
+        if !fine.is_empty() && (is_due || self.is_taken) {
             let mut spans = 0;
             let fits = |run: &RunId| {
                 let fits = spans < BATCH;
@@ -272,6 +280,9 @@ impl Work {
                 fits
             };
             return Some(fine.into_iter().take_while(fits).collect());
+        }
+        if !is_due {
+            return None;
         }
         if let Some(suspect) = self.turn(suspects) {
             return Some(vec![suspect]);
