@@ -68,6 +68,7 @@ pages! {
     queues = "queues"
     schedules = "schedules"
     sweeps = "sweeps"
+    telemetry = "telemetry"
     transactions = "transactions"
     versions = "versions"
 }

@@ -44,6 +44,8 @@ pub mod engine;
 pub mod error;
 #[cfg(feature = "mcp")]
 pub mod mcp;
+#[cfg(feature = "otel")]
+pub mod otel;
 pub mod people;
 #[cfg(feature = "postgres")]
 pub mod postgres;

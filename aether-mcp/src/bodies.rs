@@ -11,6 +11,7 @@ use aether_core::failure::Failure;
 use aether_core::outcome::{Classify as _, EffectClass, FailureClass};
 use aether_core::payload::{Payload, PayloadError};
 use aether_core::step::{Body, BodyResult, RegisteredStep, Step, StepBody, StepCx, Undo};
+use aether_core::trace::TraceContext;
 use aether_effects::recorded_error::body_error;
 use futures_util::future::{BoxFuture, Either, select};
 use rmcp::model::{CallToolRequestParams, RequestMetaObject, UpdateTaskParams};
@@ -44,8 +45,13 @@ impl Call {
         Asked { server: self.server.clone(), tool: Some(self.tool.clone()), changes_world }
     }
 
-    /// What is sent: the arguments, and the key that tells repeats.
-    fn params(&self, args: CallArgs, key: &str) -> Result<CallToolRequestParams, PayloadError> {
+    /// What is sent: the arguments, the key that tells repeats, and the trace context if there is one.
+    fn params(
+        &self,
+        args: CallArgs,
+        key: &str,
+        trace: Option<TraceContext>,
+    ) -> Result<CallToolRequestParams, PayloadError> {
         let mut arguments = args.arguments;
         if let Some(name) = &self.contract.key_argument {
             arguments.insert(name.clone(), Value::from(key));
@@ -53,6 +59,9 @@ impl Call {
         let mut params = CallToolRequestParams::new(args.tool).with_arguments(arguments);
         let mut meta = RequestMetaObject::new();
         meta.insert(KEY_FIELD.into(), Value::from(key));
+        if let Some(trace) = trace {
+            meta.insert("traceparent".into(), Value::from(trace.to_string()));
+        }
         params.meta = Some(meta);
         if let Some(round) = args.round {
             params.input_responses =
@@ -75,7 +84,7 @@ impl Body for Call {
         let request = args.and_then(|args| {
             // All rounds of a call have the key of its first.
             let key = args.round.as_ref().map_or_else(|| cx.next_request_key(), |round| round.key.clone());
-            Ok((self.params(args, &key)?, key))
+            Ok((self.params(args, &key, cx.trace_context())?, key))
         });
         Box::pin(async move {
             let (params, key) = request?;

@@ -33,6 +33,43 @@ async fn a_call_carries_the_ledgers_key_and_no_credential_is_recorded() {
     assert_eq!((verified.recorded, server.executed()), (verified.matched, 1));
 }
 
+/// Lets trace contexts be sent on, and does nothing else.
+#[derive(Debug)]
+struct Sent;
+
+impl aether::otel::TraceBodies for Sent {
+    fn around(
+        &self,
+        _: &aether::otel::TraceContext,
+        _: &tracing::Span,
+        body: aether::otel::TracedBody,
+    ) -> aether::otel::TracedBody {
+        body
+    }
+}
+
+#[tokio::test]
+async fn a_call_carries_the_trace_context_of_its_attempt_where_the_engine_sends_it_and_records_none() {
+    let caller = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    let mut recorded = Vec::new();
+    for sends in [true, false] {
+        let (server, store) = (HttpServer::start(Age::Newer).await, MemoryStore::new());
+        let builder = aether::Engine::builder().store(std::sync::Arc::new(store.clone()));
+        let builder = builder.provide(bank(Server::http(&server.url)));
+        let builder = if sends { builder.trace_bodies(std::sync::Arc::new(Sent)) } else { builder };
+        let engine = builder.start().await.unwrap();
+        let run = engine.start::<pay>(Declared::Keyed).id("r").traceparent(caller).await.unwrap();
+        assert_eq!(run.result().await.unwrap(), Became::Answered("paid".into()));
+        let sent = server.state.executed.lock().unwrap()[0].clone();
+        let context = sent["_meta"]["traceparent"].as_str();
+        assert_eq!(context.map(|context| &context[..36]), sends.then_some(&caller[..36]));
+        assert_ne!(context, Some(caller), "it is the attempt's and not the caller's");
+        let started = engine.view(run.id()).await.unwrap().steps.remove(0);
+        recorded.push((started.command, started.input, started.result));
+    }
+    assert_eq!(recorded[0], recorded[1]);
+}
+
 #[tokio::test]
 async fn a_lost_answer_of_an_idempotent_tool_is_asked_for_again_under_the_same_key() {
     let server = HttpServer::start(Age::Newer).await;

@@ -37,6 +37,7 @@ use crate::run::shared::EngineShared;
 use crate::sched::{HashMap, Mutex, Notify, OnceCell, RwLock, Semaphore, SharedLock, spawn};
 use crate::step::body::{RegisteredStep, Step};
 use crate::step::interceptor::Interceptor;
+use crate::step::traced::TraceBodies;
 use crate::store::api::{Durability, Store};
 use crate::store::error::StoreError;
 use crate::store::memory::MemoryStore;
@@ -79,6 +80,7 @@ pub struct EngineBuilder {
     deps: Deps,
     policy: Arc<dyn ReplayPolicy>,
     interceptor: Option<Arc<dyn Interceptor>>,
+    trace_bodies: Option<Arc<dyn TraceBodies>>,
     approvals: Approvals,
     workflows: Vec<RegisteredWorkflow>,
     limits: Limits,
@@ -163,6 +165,7 @@ impl EngineBuilder {
             deps: Deps::default(),
             policy: Arc::new(DefaultPolicy),
             interceptor: None,
+            trace_bodies: None,
             approvals: Approvals::default(),
             workflows: Vec::new(),
             limits: Limits::default(),
@@ -439,6 +442,23 @@ impl EngineBuilder {
         self
     }
 
+    /// Puts bodies into the trace context of their attempts, and sends it on: in the header `traceparent` of requests of
+    /// `cx.http()`, in the `_meta` of calls of MCP tools, and to child runs, which then belong to the trace of their parent.
+    /// Without this, none is sent. Nothing that is recorded depends on it.
+    ///
+    /// ```
+    /// # use aether_core::engine::{Engine, EngineBuilder};
+    /// # use aether_core::step::TraceBodies;
+    /// # use std::sync::Arc;
+    /// # fn with(nested: Arc<dyn TraceBodies>) -> EngineBuilder {
+    /// let builder = Engine::builder().trace_bodies(nested);
+    /// # builder }
+    /// ```
+    pub fn trace_bodies(mut self, tracing: Arc<dyn TraceBodies>) -> Self {
+        self.trace_bodies = Some(tracing);
+        self
+    }
+
     /// Lets `verifier` inspect resources of `kind` before a recorded change to one is trusted again. Every kind that a
     /// step of the program declares in `changes` needs a verifier.
     ///
@@ -676,6 +696,7 @@ impl EngineBuilder {
             deps: Arc::new(self.deps),
             policy: self.policy,
             interceptor: self.interceptor,
+            trace_bodies: self.trace_bodies,
             approvals: self.approvals,
             limits: self.limits,
             retries: self.retries,

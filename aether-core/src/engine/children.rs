@@ -47,7 +47,7 @@ impl Children for ChildRuns {
         child: NewChild,
         start_guard: OwnedRwLockReadGuard<()>,
     ) -> BoxFuture<'static, Result<ChildStart, StoreError>> {
-        let NewChild { id: child, workflow, input, labels, budget } = child;
+        let NewChild { id: child, workflow, input, labels, traceparent, budget } = child;
         let inner = self.engine();
         Box::pin(async move {
             let inner = inner?;
@@ -63,7 +63,7 @@ impl Children for ChildRuns {
                 input,
                 parent: Some(parent.clone()),
                 labels,
-                traceparent: None,
+                traceparent,
                 parent_epoch: (!mutated("children-are-not-fenced")).then_some(epoch),
                 terms: StartTerms { budget: budget.map(Box::new), ..StartTerms::default() },
                 unique: false,

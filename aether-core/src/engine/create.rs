@@ -104,7 +104,7 @@ async fn create_and_launch(inner: &Arc<Inner>, new: NewRunOf) -> Result<Created,
         forked_from: None,
         terms: terms.clone(),
     };
-    let (at, run, budget) = (now(inner), id.clone(), terms.budget.clone());
+    let (at, run, budget, started_in) = (now(inner), id.clone(), terms.budget.clone(), traceparent.clone());
     let created: crate::journal::event::Event = created.into();
     let events = std::slice::from_ref(&created);
     let large_values = large(events, shared.limits.inline);
@@ -146,6 +146,7 @@ async fn create_and_launch(inner: &Arc<Inner>, new: NewRunOf) -> Result<Created,
             epoch: 1,
             mode: Mode::Recover,
             seed,
+            traceparent: started_in,
             next: 1,
             generation: Generation::default(),
             history: History::default(),

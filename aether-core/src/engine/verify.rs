@@ -286,6 +286,7 @@ pub(crate) async fn replay(inner: &Arc<Inner>, id: &RunId, recorded: Read) -> Re
             epoch: 0,
             mode: Mode::Verify,
             seed: created.seed.clone(),
+            traceparent: None,
             next,
             generation,
             history,

@@ -83,7 +83,13 @@ impl StepCall {
         let (in_flight, place) = (self.run.in_flight(), self.place.take());
         let span = log::attempt_span(self.attempt);
         tracing::debug!(target: log::STEP, run = %self.run.id, command = %self.command, attempt = self.attempt, "attempt begins");
-        let body = in_net(|| self.intercepted(&cx).unwrap_or_else(|| self.real(&cx)));
+        let body = in_net(|| {
+            let body = self.intercepted(&cx).unwrap_or_else(|| self.real(&cx));
+            match &self.run.shared.trace_bodies {
+                Some(tracing) => tracing.around(&self.trace_context(), &span, body),
+                None => body,
+            }
+        });
         let body = body.map(|body| if span.is_disabled() { body } else { body.instrument(span).boxed() });
         let ended = match body {
             Ok(body) if self.options.class.changes_world() => self.with_heartbeat(body, &cx).await,

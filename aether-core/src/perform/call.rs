@@ -33,6 +33,7 @@ use crate::vocabulary::id::{CommandId, IdempotencyKey, InvocationId};
 use crate::vocabulary::net::in_net;
 use crate::vocabulary::outcome::{EffectClass, Outcome};
 use crate::vocabulary::payload::{Answered, Digest, Payload, PayloadError};
+use crate::vocabulary::trace::{SpanName, TraceContext};
 
 impl StepCall {
     /// `node_started`, the first time; then the events that bodies reported since.
@@ -106,11 +107,17 @@ impl StepCall {
             attempt: self.attempt,
             seed: self.run.seed.clone(),
             started_at,
+            trace: self.run.shared.trace_bodies.as_ref().map(|_| self.trace_context()),
             intent,
             cancellation: self.run.cancellation(),
             transactions: self.run.shared.store.transactions(),
             contents: Arc::clone(&self.run) as _,
         })
+    }
+
+    /// The span of this attempt.
+    pub(crate) fn trace_context(&self) -> TraceContext {
+        self.run.trace.context(&self.run.id, SpanName::Attempt(&self.command, self.attempt))
     }
 
     pub(crate) fn timeout(&self) -> Duration {

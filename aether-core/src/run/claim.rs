@@ -32,6 +32,7 @@ use crate::vocabulary::code::RunCode;
 use crate::vocabulary::failure::Failure;
 use crate::vocabulary::id::{CommandId, Epoch, IdempotencyKey, InvocationId, Position, RunId};
 use crate::vocabulary::payload::Payload;
+use crate::vocabulary::trace::Trace;
 
 /// One claim of one run: the state that the run's own task and the engine's tasks share.
 ///
@@ -43,6 +44,8 @@ pub(crate) struct Run {
     pub(crate) epoch: Epoch,
     pub(crate) mode: Mode,
     pub(crate) seed: Arc<str>,
+    /// The trace that it belongs to.
+    pub(crate) trace: Trace,
     pub(crate) shared: Arc<EngineShared>,
     pub(super) state: Mutex<State>,
     pub(super) watermark: Arc<DurableWatermark>,
@@ -118,6 +121,8 @@ pub(crate) struct Origin {
     pub(crate) epoch: Epoch,
     pub(crate) mode: Mode,
     pub(crate) seed: String,
+    /// The trace context that the run was started in.
+    pub(crate) traceparent: Option<String>,
     pub(crate) next: Position,
     pub(crate) generation: Generation,
     pub(crate) history: History,
@@ -142,6 +147,7 @@ impl Run {
             epoch: origin.epoch,
             mode: origin.mode,
             queued: origin.queued,
+            trace: Trace::of(origin.traceparent.as_deref(), &origin.seed),
             seed: origin.seed.into(),
             adopts: Mutex::new(origin.adopts),
             adopted: OnceLock::new(),

@@ -155,6 +155,8 @@ pub(crate) struct NewChild {
     pub(crate) workflow: RegisteredWorkflow,
     pub(crate) input: Payload,
     pub(crate) labels: Labels,
+    /// The trace context that it is started in.
+    pub(crate) traceparent: Option<String>,
     /// What it may take.
     pub(crate) budget: Option<Budget>,
 }

@@ -20,6 +20,7 @@ use crate::run::leases::Leases;
 use crate::sched::{HashMap, SharedLock};
 use crate::step::body::RegisteredStep;
 use crate::step::interceptor::Interceptor;
+use crate::step::traced::TraceBodies;
 use crate::store::api::Store;
 use crate::store::error::StoreError;
 use crate::store::records::{Message, Sent, Unread};
@@ -53,6 +54,8 @@ pub(crate) struct EngineShared {
     pub(crate) deps: Arc<Deps>,
     pub(crate) policy: Arc<dyn ReplayPolicy>,
     pub(crate) interceptor: Option<Arc<dyn Interceptor>>,
+    /// Puts bodies into their trace contexts; without it no trace context is sent on.
+    pub(crate) trace_bodies: Option<Arc<dyn TraceBodies>>,
     pub(crate) approvals: Approvals,
     pub(crate) limits: Limits,
     pub(crate) retries: Retries,

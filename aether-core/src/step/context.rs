@@ -27,6 +27,7 @@ use crate::vocabulary::deps::{Deps, MissingDep};
 use crate::vocabulary::id::{CommandId, IdempotencyKey, InvocationId, RunId};
 use crate::vocabulary::outcome::EffectClass;
 use crate::vocabulary::payload::Payload;
+use crate::vocabulary::trace::TraceContext;
 
 /// The context of a step's body: its first parameter.
 ///
@@ -67,6 +68,8 @@ pub(crate) struct Given {
     /// The run's recorded seed, from which random values are derived.
     pub(crate) seed: Arc<str>,
     pub(crate) started_at: Timestamp,
+    /// The span of the attempt, where trace contexts are sent on.
+    pub(crate) trace: Option<TraceContext>,
     pub(crate) intent: Option<DurableIntent>,
     pub(crate) cancellation: Arc<Cancellation>,
     /// Where what it sends to streams goes; `None` where it sends nothing.
@@ -162,6 +165,21 @@ impl StepCx {
             0 => key.to_string(),
             number => format!("{key}:{number}"),
         }
+    }
+
+    /// The trace context of this attempt, to be sent on to whom the body calls: as the header `traceparent`, in its
+    /// `Display` form. `None` where the engine sends none
+    /// ([`EngineBuilder::trace_bodies`](crate::engine::EngineBuilder::trace_bodies)).
+    ///
+    /// ```
+    /// # use aether_core::failure::Result;
+    /// # use aether_core::step::StepCx;
+    /// # async fn body(cx: &mut StepCx) -> Result<()> {
+    /// let header = cx.trace_context().map(|context| ("traceparent", context.to_string()));
+    /// # Ok(()) }
+    /// ```
+    pub fn trace_context(&self) -> Option<TraceContext> {
+        self.scope.given.trace
     }
 
     /// The identity and the constraints of this execution, read-only.

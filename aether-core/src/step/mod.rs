@@ -14,6 +14,7 @@ pub(crate) mod recordable;
 pub(crate) mod shapes;
 pub(crate) mod tool;
 pub(crate) mod tool_approval;
+pub(crate) mod traced;
 
 pub use body::{
     Admission, Body, BodyError, BodyResult, Estimating, ProbeResult, RegisteredStep, Step, StepBody, Undo,
@@ -25,3 +26,4 @@ pub use context::{Changed, StepCx};
 pub use interceptor::{BodyCall, Interceptor};
 pub use recordable::{ArgsDecoder, ArgsEncoder, Argument, Recordable, RecordableError, Returns};
 pub use tool::{Tool, ToolSchema};
+pub use traced::{TraceBodies, TracedBody};

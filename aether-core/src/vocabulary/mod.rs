@@ -22,5 +22,6 @@ pub mod payload;
 pub mod queue;
 pub(crate) mod quoted_text;
 pub(crate) mod redaction;
+pub mod trace;
 pub mod waiting;
 pub(crate) mod walk;

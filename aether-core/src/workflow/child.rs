@@ -37,6 +37,7 @@ use crate::vocabulary::id::{CommandId, RunId, RunIdError};
 use crate::vocabulary::labels::{LabelError, Labels};
 use crate::vocabulary::outcome::{EffectClass, Outcome};
 use crate::vocabulary::payload::{Answered, Digest, Payload, PayloadError};
+use crate::vocabulary::trace::SpanName;
 use crate::workflow::context::Cx;
 use crate::workflow::definition::Workflow;
 use crate::workflow::gate::{BoxEffect, Effect, recorded_wrapper};
@@ -604,6 +605,13 @@ impl ChildCall<'_> {
         }
     }
 
+    /// The span of this command, where trace contexts are sent on.
+    fn traceparent(&self) -> Option<String> {
+        let run = self.run;
+        run.shared.trace_bodies.as_ref()?;
+        Some(run.trace.context(&run.id, SpanName::Command(self.command)).to_string())
+    }
+
     /// Starts the child unless it exists.
     ///
     /// # Errors
@@ -626,6 +634,7 @@ impl ChildCall<'_> {
                 workflow: self.workflow,
                 input: self.input.clone(),
                 labels: self.labels.clone(),
+                traceparent: self.traceparent(),
                 budget: self.granted.clone(),
             };
             async move {

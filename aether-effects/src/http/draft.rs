@@ -7,6 +7,7 @@ use std::fmt::{self, Display};
 use std::time::Duration;
 
 use aether_core::payload::{Payload, PayloadError};
+use aether_core::trace::TraceContext;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Method, Url};
 use serde::Serialize;
@@ -30,6 +31,9 @@ pub(crate) struct Draft {
     pub(crate) unredacted: bool,
     pub(crate) timeout: Option<Duration>,
     pub(crate) problem: Option<String>,
+    /// The trace context that is sent along. It is recorded nowhere: what a request is known by must not depend on whether
+    /// somebody watches.
+    pub(crate) trace: Option<TraceContext>,
 }
 
 /// A request as it stands in the journal.
@@ -52,7 +56,7 @@ impl Draft {
             Err(error) => (Err(mask::unparsable(url)), Some(format!("not a URL: {error}"))),
         };
         let (headers, body, upload) = (HeaderMap::new(), None, None);
-        Self { method, url, headers, body, upload, unredacted: false, timeout: None, problem }
+        Self { method, url, headers, body, upload, unredacted: false, timeout: None, problem, trace: None }
     }
 
     pub(crate) fn header(&mut self, name: &str, value: &str, secret: bool) {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use aether_core::payload::Payload;
 use aether_core::step::StepCx;
 use bytes::Bytes;
-use reqwest::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use reqwest::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderValue};
 use reqwest::{RequestBuilder, Response, Url};
 
 use super::client::HttpClient;
@@ -180,6 +180,9 @@ fn request<'d>(client: &HttpClient, draft: &'d Draft) -> Result<(&'d Url, Reques
     };
     let mut headers = draft.headers.clone();
     client.authorize(url, &mut headers);
+    if let Some(trace) = draft.trace.and_then(|trace| HeaderValue::from_str(&trace.to_string()).ok()) {
+        headers.entry("traceparent").or_insert(trace);
+    }
     let connections = client.connections_for(&draft.method, &headers);
     let mut request = connections.request(draft.method.clone(), url.clone()).headers(headers);
     if let Some(body) = &draft.body {

@@ -121,6 +121,7 @@ pub(crate) async fn exchange_and_note<A: Answer>(
     if !draft.method.is_safe() && !draft.headers.contains_key("idempotency-key") {
         draft.header("idempotency-key", &cx.next_request_key(), false);
     }
+    draft.trace = cx.trace_context();
     let place = if whole { Ok(None) } else { await_host(cx, &client, &draft).await };
     let answer = match place {
         Ok(_place) => answer(cx, &client, &draft).await,

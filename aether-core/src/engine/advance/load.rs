@@ -85,6 +85,7 @@ pub(crate) async fn load(inner: &Arc<Inner>, lease: Lease) -> Result<Launch, Fau
             epoch: record.epoch,
             mode: Mode::Recover,
             seed: recovered.created.seed,
+            traceparent: record.traceparent,
             next: recovered.next,
             generation: recovered.generation,
             history: recovered.history,

@@ -165,6 +165,7 @@ impl ForkPlan {
             epoch: 0,
             mode: Mode::Verify,
             seed: created.seed.clone(),
+            traceparent: None,
             next: copied.events.len() as u64,
             history: History::fold(events),
             obligations: Obligations::fold(&copied.events),
