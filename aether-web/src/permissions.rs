@@ -33,11 +33,6 @@ impl Actions {
     pub const fn contains(self, others: Self) -> bool {
         self.0 & others.0 == others.0
     }
-
-    /// Those that both allow.
-    pub(crate) const fn both(self, others: Self) -> Self {
-        Self(self.0 & others.0)
-    }
 }
 
 impl BitOr for Actions {

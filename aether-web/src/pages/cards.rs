@@ -22,7 +22,6 @@ use crate::text::time::When;
 #[derive(Debug, Template)]
 #[template(path = "card.html")]
 pub(crate) struct Card {
-    base: String,
     form_token: String,
     may_decide: bool,
     run: String,
@@ -69,7 +68,6 @@ impl Card {
             _ => None,
         };
         Some(Self {
-            base: ask.visit.base.clone(),
             form_token: ask.visit.form_token.clone(),
             may_decide: ask.visit.may(Actions::DECIDE),
             run: wait.run.to_string(),

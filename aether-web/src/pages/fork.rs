@@ -47,7 +47,6 @@ struct Page {
 #[derive(Debug)]
 struct Call {
     command: String,
-    step: String,
     outcome: &'static str,
     class: &'static str,
     irreversible: bool,
@@ -125,7 +124,6 @@ impl Call {
         let shown = |payload: &Option<_>| payload.as_ref().map(Shown::payload);
         Self {
             command: call.command.to_string(),
-            step: call.step().to_owned(),
             outcome: call.outcome.as_str(),
             class: call.class.as_str(),
             irreversible: call.irreversible,

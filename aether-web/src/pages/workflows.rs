@@ -25,7 +25,6 @@ struct Page {
 #[derive(Debug)]
 struct About {
     name: String,
-    module: String,
     version: u32,
     doc: String,
     site: String,
@@ -72,7 +71,6 @@ fn about(
     let mark = |change: &aether_core::definition::DefinedChange| format!("{} {}..={}", change.name, change.from, change.to);
     About {
         name: definition.name.clone(),
-        module: definition.module.clone(),
         version: definition.version,
         doc: definition.doc.clone(),
         site: format!("{}:{}", definition.file, definition.line),

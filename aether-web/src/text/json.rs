@@ -60,14 +60,6 @@ pub(crate) fn line(text: &str, most: usize) -> String {
     words
 }
 
-/// What a value is in one line: a text as it is, anything else as JSON.
-pub(crate) fn gist(payload: &Payload, most: usize) -> String {
-    match payload.decode::<Value>() {
-        Ok(Value::String(text)) => line(&text, most),
-        _ => line(head(payload.as_str(), most * 8), most),
-    }
-}
-
 /// The indented text of a value, without colours: for forms and differences.
 pub(crate) fn pretty(payload: &Payload) -> String {
     let value = payload.decode::<Value>();
