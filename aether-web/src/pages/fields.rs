@@ -206,7 +206,7 @@ mod tests {
     fn shown(fields: &[Field]) -> Vec<(String, String)> {
         let sent = fields.iter().filter(|field| field.kind != Kind::Flag || field.is_on());
         // As a browser sends it.
-        sent.map(|field| (field.input(), field.text.replace('\n', "\r\n"))).collect()
+        sent.map(|field| (field.input(), lines(&field.text).replace('\n', "\r\n"))).collect()
     }
 
     #[tokio::test]

@@ -44,9 +44,9 @@ pub(crate) async fn busy_shop() -> Shop {
 
 async fn open(browser: &Browser, visitor: &Visitor, path: &str) {
     let page = &browser.page;
-    page.goto(&format!("{}/assets/mark.svg", visitor.url)).await.unwrap();
     let (name, value) = visitor.cookie.split_once('=').unwrap();
-    page.add_cookie(fantoccini::cookies::Cookie::new(name.to_owned(), value.to_owned())).await.unwrap();
+    let cookie = serde_json::json!({ "name": name, "value": value, "url": visitor.url, "sameSite": "Strict", "httpOnly": true });
+    browser.call("Network.setCookie", cookie).await;
     page.goto(&format!("{}{path}", visitor.url)).await.unwrap();
 }
 
