@@ -26,7 +26,7 @@ use crate::console::Console;
 use crate::permissions::{Actions, Role, User};
 
 /// How long a client may take to send the head of a request, also of the next one on a connection.
-const HEAD: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(10);
 /// Most connections at one time.
 const CONNECTIONS: usize = 256;
 
@@ -85,6 +85,7 @@ pub struct Options {
     prices: Option<PriceTable>,
     tools: Vec<Tool>,
     auth: Option<Who>,
+    patience: Duration,
 }
 
 impl std::fmt::Debug for Options {
@@ -104,6 +105,7 @@ impl Default for Options {
             prices: None,
             tools: Vec::new(),
             auth: None,
+            patience: PATIENCE,
         }
     }
 }
@@ -170,6 +172,14 @@ impl Options {
         self
     }
 
+    /// How long a client may take to send the head of a request, and may leave a connection idle, before it is cut off.
+    /// Default 10 s.
+    #[must_use]
+    pub fn patience(mut self, patience: Duration) -> Self {
+        self.patience = patience;
+        self
+    }
+
     fn check(&self) -> Result<(), ServeError> {
         let address = self.address;
         if address.ip().is_loopback() {
@@ -211,6 +221,7 @@ pub struct Server {
     address: SocketAddr,
     url: String,
     router: Router,
+    patience: Duration,
 }
 
 /// Binds the address of `options`.
@@ -232,12 +243,13 @@ pub async fn bind(engine: Engine, options: Options) -> Result<Server, ServeError
     let failed = |error| ServeError::Bind { address: asked, error };
     let listener = TcpListener::bind(asked).await.map_err(failed)?;
     let address = listener.local_addr().map_err(failed)?;
+    let patience = options.patience;
     let console = options.console(engine);
     let url = match console.has_auth() {
         true => format!("http://{address}/"),
         false => format!("http://{address}/login?token={}", console.token()?),
     };
-    Ok(Server { listener, address, url, router: console.router() })
+    Ok(Server { listener, address, url, router: console.router(), patience })
 }
 
 /// Serves the console of `engine` until the future is dropped, and prints an address that opens it once.
@@ -275,8 +287,9 @@ impl Server {
             match self.listener.accept().await {
                 Ok((stream, _)) => {
                     let router = self.router.clone();
+                    let patience = self.patience;
                     connections.spawn(async move {
-                        converse(stream, router).await;
+                        converse(stream, router, patience).await;
                         drop(permit);
                     });
                 }
@@ -297,13 +310,13 @@ fn is_of_one(error: &io::Error) -> bool {
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
 }
 
-async fn converse(stream: TcpStream, router: Router) {
+async fn converse(stream: TcpStream, router: Router, patience: Duration) {
     let service = hyper::service::service_fn(move |request: hyper::Request<Incoming>| {
         let router = router.clone();
         async move { Ok::<_, Infallible>(answer(router, request).await) }
     });
     let mut server = http1::Builder::new();
-    server.timer(TokioTimer::new()).header_read_timeout(HEAD).max_buf_size(64 * 1024);
+    server.timer(TokioTimer::new()).header_read_timeout(patience).max_buf_size(64 * 1024);
     // A client that goes away, or that is no client, is nothing to report.
     let _gone = server.serve_connection(TokioIo::new(stream), service).await;
 }

@@ -33,6 +33,8 @@ pub(crate) struct Card {
     title: String,
     lead: String,
     question: Option<Shown>,
+    /// What a step says of itself where its call needs consent.
+    marks: Option<Vec<String>>,
     args: Option<Shown>,
     fields: Option<Vec<Field>>,
     /// What the form is bound to.
@@ -77,6 +79,7 @@ impl Card {
             kind,
             title: title(wait),
             lead: lead(wait, question.as_ref()),
+            marks: marks(question.as_ref()),
             question: wait.question.as_ref().filter(|_| !is_text(question.as_ref())).map(Shown::payload),
             args: wait.args.as_ref().map(Shown::payload),
             fields,
@@ -138,6 +141,18 @@ fn lead(wait: &Pending, question: Option<&Value>) -> String {
             None => String::new(),
         },
     }
+}
+
+/// What the engine shows with a call of a step, as words; `None` for what a workflow shows.
+fn marks(question: Option<&Value>) -> Option<Vec<String>> {
+    let shown = question?.as_object()?;
+    let (Some(class), Some(irreversible), Some(step), 3) =
+        (shown.get("class"), shown.get("irreversible"), shown.get("step"), shown.len())
+    else {
+        return None;
+    };
+    let irreversible = irreversible.as_bool()?.then(|| "irreversible".to_owned());
+    Some([class, step].iter().filter_map(|text| text.as_str().map(str::to_owned)).chain(irreversible).collect())
 }
 
 fn is_text(question: Option<&Value>) -> bool {

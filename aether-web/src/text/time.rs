@@ -76,13 +76,13 @@ pub(crate) fn money(nanos: u128, currency: &str) -> String {
     format!("{whole}.{rest:04} {currency}")
 }
 
-/// A number with thin spaces between thousands.
+/// A number with commas between thousands.
 pub(crate) fn count(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + 4);
     for (at, digit) in digits.chars().enumerate() {
         if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push('\u{202f}');
+            text.push(',');
         }
         text.push(digit);
     }
@@ -111,6 +111,6 @@ mod tests {
         assert_eq!(money(4_200_000, "USD"), "0.0042 USD");
         assert_eq!(money(12_340_000_000, "USD"), "12.34 USD");
         assert_eq!(money(1, "USD"), "0.0001 USD", "rounded up");
-        assert_eq!([count(7), count(1_234_567)], ["7", "1\u{202f}234\u{202f}567"]);
+        assert_eq!([count(7), count(1_234_567)], ["7", "1,234,567"]);
     }
 }

@@ -32,11 +32,13 @@ pub(crate) struct Timeline {
 pub(crate) struct Mark {
     pub(crate) at: String,
     pub(crate) length: String,
+    /// So far right that its text stands before it.
+    pub(crate) is_late: bool,
 }
 
 impl From<&Fold> for Mark {
     fn from(fold: &Fold) -> Self {
-        Self { at: percent(fold.at), length: fold.length.clone() }
+        Self { at: percent(fold.at), length: fold.length.clone(), is_late: fold.at > 80.0 }
     }
 }
 
@@ -128,6 +130,7 @@ impl Timeline {
             }
             row.extend(stretches(view, Some(step), execution, (*count).max(1), moment));
         }
+        begin_when_they_could(steps, &mut found, view.lifecycle.created.at);
         let all: Vec<Stretch> = found.iter().flatten().cloned().collect();
         let scale = Scale::of(&all);
         let ends = all.iter().map(|stretch| stretch.from).min().zip(all.iter().map(|stretch| stretch.to).max());
@@ -141,6 +144,37 @@ impl Timeline {
             commands: count(view.steps.len() as u64),
         }
     }
+}
+
+/// Of what changes nothing the journal holds the end alone. It began when its scope had come that far: a scope does one
+/// thing after the other.
+fn begin_when_they_could(steps: &[StepView], found: &mut [Vec<Stretch>], created: jiff::Timestamp) {
+    let mut ends: HashMap<&str, jiff::Timestamp> = HashMap::new();
+    for (step, stretches) in steps.iter().zip(found) {
+        let scope = scope(step.command.place());
+        let since = scopes(scope).find_map(|scope| ends.get(scope)).copied().unwrap_or(created);
+        if let Some(first) = stretches.first_mut()
+            && first.kind.is_work()
+            && first.from == first.to
+            && since < first.from
+        {
+            first.from = since;
+        }
+        if let Some(end) = stretches.iter().map(|stretch| stretch.to).max() {
+            let last = ends.entry(scope).or_insert(end);
+            *last = end.max(*last);
+        }
+    }
+}
+
+/// The scope of a place: `3.b0` of `3.b0.1`, and nothing of `3`.
+fn scope(place: &str) -> &str {
+    place.rsplit_once('.').map_or("", |(scope, _)| scope)
+}
+
+/// A scope and those around it.
+fn scopes(scope: &str) -> impl Iterator<Item = &str> {
+    std::iter::successors(Some(scope), |inner| (!inner.is_empty()).then(|| inner.rsplit_once('.').map_or("", |(outer, _)| outer)))
 }
 
 fn row(step: &StepView, stretches: &[Stretch], attempts: usize, scale: &Scale) -> Row {
@@ -181,6 +215,12 @@ fn percent(place: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_scope_is_inside_of_others() {
+        assert_eq!([scope("3.b0.1"), scope("3")], ["3.b0", ""]);
+        assert_eq!(scopes("3.b0").collect::<Vec<_>>(), ["3.b0", "3", ""]);
+    }
 
     #[test]
     fn branches_are_read_from_places() {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aether::id::RunId;
-use aether::llm::{Price, PriceTable};
+use aether::llm::{Models, Price, PriceTable};
 use aether::people::Pending;
 use aether::prelude::*;
 use aether_web::{Actions, Options, Role, Server};
@@ -34,8 +34,7 @@ impl Shop {
         let engine = Engine::builder()
             .sqlite(folder.path().join("shop.db"))
             .provide(Arc::clone(&paid))
-            .provide(prices)
-            .model(Script)
+            .provide(Models::new(Script).prices(prices))
             .start()
             .await
             .unwrap();
