@@ -33,7 +33,9 @@ pub fn console(engine: Engine) -> Router {
     let console = Console::new(engine);
     match console.token() {
         Ok(token) => {
-            tracing::info!("the console opens once at /login?token={token}, below the path where it is nested");
+            tracing::info!(
+                "the console opens once at /login?token={token}, below the path where it is nested"
+            );
         }
         Err(error) => tracing::error!(%error, "nobody can open the console"),
     }

@@ -11,6 +11,8 @@
 //! # }
 //! ```
 
+#![allow(clippy::result_large_err, reason = "the error of a page is its answer, and is handed on once")]
+
 mod access;
 mod assets;
 mod console;

@@ -42,7 +42,10 @@ fn last<'a>(ask: &'a Ask, headers: &'a HeaderMap) -> Option<&'a str> {
 
 fn permit(ask: &Ask) -> Result<OwnedSemaphorePermit, Response> {
     std::sync::Arc::clone(&ask.shared.live).try_acquire_owned().map_err(|_| {
-        Refusal::plain(StatusCode::SERVICE_UNAVAILABLE, "too many pages are live; this one can be loaded again")
+        Refusal::plain(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "too many pages are live; this one can be loaded again",
+        )
     })
 }
 
@@ -62,7 +65,15 @@ pub(crate) async fn run(ask: Ask, Path(id): Path<String>, headers: HeaderMap) ->
         _ => return Err(Refusal::plain(StatusCode::BAD_REQUEST, "the id of the last event is a position")),
     };
     let permit = permit(&ask)?;
-    let feed = Feed { watch: ask.shared.engine().watch(), run, next, ready: VecDeque::new(), sent: None, _permit: permit, ask };
+    let feed = Feed {
+        watch: ask.shared.engine().watch(),
+        run,
+        next,
+        ready: VecDeque::new(),
+        sent: None,
+        _permit: permit,
+        ask,
+    };
     let events = unfold(Some(feed), |feed| async {
         let mut feed = feed?;
         let event = feed.next().await?;
@@ -94,7 +105,9 @@ impl Feed {
             }
             self.ask.now = jiff::Timestamp::now();
             let found = entries(&self.ask, &self.run, self.next, PAGE, false).await;
-            let found = found.inspect_err(|error| tracing::warn!(run = %self.run, %error, "a live page was cut off")).ok()?;
+            let found = found
+                .inspect_err(|error| tracing::warn!(run = %self.run, %error, "a live page was cut off"))
+                .ok()?;
             let Some(last) = found.last().map(|entry| entry.position) else {
                 let own = self.run.clone();
                 wait(&mut self.watch, |observed| observed.run == own).await;
@@ -102,10 +115,12 @@ impl Feed {
             };
             for entry in &found {
                 let data = entry.to_string().replace('\r', "");
-                self.ready.push_back(Event::default().event("entry").id(entry.position.to_string()).data(data));
+                self.ready
+                    .push_back(Event::default().event("entry").id(entry.position.to_string()).data(data));
             }
             // Behind the entries: what is loaded again holds them all.
-            self.ready.push_back(Event::default().event("changed").id(last.to_string()).data(last.to_string()));
+            self.ready
+                .push_back(Event::default().event("changed").id(last.to_string()).data(last.to_string()));
             (self.next, self.sent) = (last + 1, Some(Instant::now()));
         }
     }

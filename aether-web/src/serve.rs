@@ -90,7 +90,10 @@ pub struct Options {
 
 impl std::fmt::Debug for Options {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Options").field("address", &self.address).field("actions", &self.actions).finish_non_exhaustive()
+        f.debug_struct("Options")
+            .field("address", &self.address)
+            .field("actions", &self.actions)
+            .finish_non_exhaustive()
     }
 }
 

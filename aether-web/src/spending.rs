@@ -83,7 +83,8 @@ async fn read(engine: &Engine, prices: Option<&PriceTable>, run: &RunId) -> Resu
     let mut spent = OfRun::new();
     let calls = view.effects.iter().filter(|effect| effect.class == EffectClass::Llm);
     for call in calls {
-        let Some(answer) = call.output.as_ref().ok().and_then(|value| value.decode::<ChatResponse>().ok()) else {
+        let Some(answer) = call.output.as_ref().ok().and_then(|value| value.decode::<ChatResponse>().ok())
+        else {
             continue;
         };
         let ended = view.executions.iter().rev().find(|execution| execution.command == call.command);

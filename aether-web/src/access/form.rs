@@ -8,9 +8,9 @@ use axum::http::{StatusCode, header};
 use axum::response::Response;
 use futures_util::StreamExt as _;
 
+use crate::access::refusal::Refusal;
 use crate::access::sessions::same;
 use crate::access::visit::Visit;
-use crate::access::refusal::Refusal;
 
 /// Most bytes of a form.
 const MOST: usize = 1024 * 1024;

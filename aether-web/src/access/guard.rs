@@ -145,13 +145,7 @@ fn visitor(shared: &Shared, parts: &Parts) -> Option<(User, Option<String>)> {
     Some((User::new(&settings.actor).role(settings.role), Some(id.to_owned())))
 }
 
-fn visit(
-    shared: &Shared,
-    headers: &HeaderMap,
-    base: String,
-    user: User,
-    session: Option<String>,
-) -> Visit {
+fn visit(shared: &Shared, headers: &HeaderMap, base: String, user: User, session: Option<String>) -> Visit {
     let subject = match &session {
         Some(id) => format!("session {id}"),
         None => format!("user {}", user.name()),

@@ -11,8 +11,8 @@ use serde_json::Value;
 use tokio::sync::Semaphore;
 
 use crate::access::sessions::Sessions;
-use crate::spending::Spendings;
 use crate::permissions::{Actions, Role, User};
+use crate::spending::Spendings;
 
 /// Most pages that are live at one time.
 const LIVE: usize = 128;

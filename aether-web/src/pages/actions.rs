@@ -34,7 +34,8 @@ struct Submitted<'a> {
 impl<'a> Submitted<'a> {
     fn new(ask: &'a Ask, form: &'a Form, id: &str, needs: Actions) -> Result<Self, Response> {
         if !ask.visit.may(needs) {
-            let why = "This console does not allow you to do that. Its program can, with `.allow(Actions::..)`.";
+            let why =
+                "This console does not allow you to do that. Its program can, with `.allow(Actions::..)`.";
             return Err(Refusal::page(&ask.visit, StatusCode::FORBIDDEN, why, "/"));
         }
         Ok(Self { ask, form, run: ask.run(id)? })
@@ -47,14 +48,17 @@ impl<'a> Submitted<'a> {
     /// The wait that was shown.
     fn wait(&self) -> Result<WaitRef, Response> {
         match (self.form.get("command"), self.form.get("shown")) {
-            ("", _) | (_, "") => Err(self.refuse(StatusCode::BAD_REQUEST, "the form does not say what was shown")),
+            ("", _) | (_, "") => {
+                Err(self.refuse(StatusCode::BAD_REQUEST, "the form does not say what was shown"))
+            }
             (command, shown) => Ok(WaitRef::from(CommandId::from(command.to_owned())).shown(shown)),
         }
     }
 
     /// The wait as it is now, if it is the one that was shown.
     async fn open(&self, waiting: Waiting) -> Result<Pending, Response> {
-        let open = self.ask.shared.engine().pending(&self.run).await.map_err(|error| self.ask.store(&error))?;
+        let open =
+            self.ask.shared.engine().pending(&self.run).await.map_err(|error| self.ask.store(&error))?;
         let (command, shown) = (self.form.get("command"), self.form.get("shown"));
         let own = open.into_iter().find(|wait| wait.command.as_str() == command && wait.waiting == waiting);
         own.filter(|wait| wait.shown() == shown).ok_or_else(|| {
@@ -175,20 +179,26 @@ pub(crate) async fn resolve(ask: Ask, Path(id): Path<String>, form: Form) -> Ans
     let open = sent.open(Waiting::Resolution).await?;
     let invocation = InvocationId::from(form.get("invocation").to_owned());
     if open.invocation.as_ref() != Some(&invocation) {
-        return Err(sent.refuse(StatusCode::CONFLICT, "It waits for a decision about another attempt by now."));
+        return Err(
+            sent.refuse(StatusCode::CONFLICT, "It waits for a decision about another attempt by now.")
+        );
     }
     let resolution = match form.get("decision") {
         "happened" => {
             let text = form.get("value").trim().to_owned();
             let value = Payload::from_text(text).map_err(|error| {
-                let why = format!("What the call returned is to be JSON, such as \"receipt-17\" in quotes: {error}");
+                let why = format!(
+                    "What the call returned is to be JSON, such as \"receipt-17\" in quotes: {error}"
+                );
                 sent.refuse(StatusCode::UNPROCESSABLE_ENTITY, why)
             })?;
             Resolution::Happened(value)
         }
         "did_not" => Resolution::DidNotHappen,
         "abandon" => Resolution::Abandon,
-        _ => return Err(sent.refuse(StatusCode::BAD_REQUEST, "the form does not say what became of the call")),
+        _ => {
+            return Err(sent.refuse(StatusCode::BAD_REQUEST, "the form does not say what became of the call"));
+        }
     };
     let resolved = ask.shared.engine().resolve(&sent.run, &invocation, resolution, sent.actor()).await;
     sent.decided("resolved", resolved)
@@ -214,7 +224,9 @@ pub(crate) async fn signal(ask: Ask, Path(id): Path<String>, form: Form) -> Answ
     let own = format!("console:{}:", sent.actor());
     let (name, signal) = (form.get("name").trim(), form.get("id"));
     if name.is_empty() || !signal.starts_with(&own) {
-        return Err(sent.refuse(StatusCode::BAD_REQUEST, "the form names no signal, or not the one of its page"));
+        return Err(
+            sent.refuse(StatusCode::BAD_REQUEST, "the form names no signal, or not the one of its page")
+        );
     }
     let value = match (form.get("as"), form.get("value").trim()) {
         ("json", "") => Value::Null,

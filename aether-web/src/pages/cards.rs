@@ -112,7 +112,8 @@ pub(crate) async fn schema(ask: &Ask, wait: &Pending) -> Option<Value> {
 async fn of_model(ask: &Ask, run: &RunId, tool: &str) -> Option<Value> {
     let view = ask.shared.engine().view(run).await.ok()?;
     let asked = view.steps.iter().rev().filter(|step| step.class == EffectClass::Llm);
-    let requests = asked.filter_map(|step| step.input.as_ref()).filter_map(|input| input.decode::<ChatRequest>().ok());
+    let requests =
+        asked.filter_map(|step| step.input.as_ref()).filter_map(|input| input.decode::<ChatRequest>().ok());
     let mut tools = requests.flat_map(|request| request.tools);
     tools.find(|known| known.name == tool).map(|known| known.schema)
 }
@@ -129,11 +130,15 @@ fn title(wait: &Pending) -> String {
 
 fn lead(wait: &Pending, question: Option<&Value>) -> String {
     match wait.waiting {
-        Waiting::Approval if wait.args.is_none() => "The workflow waits for a decision; no call is made by it.".into(),
+        Waiting::Approval if wait.args.is_none() => {
+            "The workflow waits for a decision; no call is made by it.".into()
+        }
         Waiting::Approval => "The call is not made before somebody agrees. Nothing has happened yet.".into(),
-        Waiting::Resolution => "The call was begun and its outcome was lost. It is not made again before somebody has \
+        Waiting::Resolution => {
+            "The call was begun and its outcome was lost. It is not made again before somebody has \
              looked at the other system and says what became of it."
-            .into(),
+                .into()
+        }
         Waiting::Confirmation => "The run changed it, and found it different when it came back.".into(),
         _ => match question {
             Some(Value::String(text)) if *text != wait.name => text.clone(),
@@ -152,7 +157,13 @@ fn marks(question: Option<&Value>) -> Option<Vec<String>> {
         return None;
     };
     let irreversible = irreversible.as_bool()?.then(|| "irreversible".to_owned());
-    Some([class, step].iter().filter_map(|text| text.as_str().map(str::to_owned)).chain(irreversible).collect())
+    Some(
+        [class, step]
+            .iter()
+            .filter_map(|text| text.as_str().map(str::to_owned))
+            .chain(irreversible)
+            .collect(),
+    )
 }
 
 fn is_text(question: Option<&Value>) -> bool {

@@ -60,7 +60,8 @@ pub(crate) async fn page(ask: Ask) -> Answer {
     let engine = ask.shared.engine();
     let fault = |error| ask.store(&error);
     let runs = engine.runs(RunFilter::new().limit(NEWEST + 1)).await.map_err(fault)?;
-    let (mut total, mut workflows, mut models, mut days) = (Sum::default(), BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+    let (mut total, mut workflows, mut models, mut days) =
+        (Sum::default(), BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
     for run in runs.iter().take(NEWEST) {
         let prices = ask.shared.settings.prices.as_ref();
         let spent = ask.shared.spendings.of(engine, prices, run).await.map_err(fault)?;
@@ -111,14 +112,17 @@ impl Line {
 
 /// The last days, today at the right.
 fn chart(days: &BTreeMap<Date, Sum>, today: Date) -> Vec<Day> {
-    let shown: Vec<Date> = (0..DAYS).rev().filter_map(|ago| today.checked_sub(jiff::Span::new().days(ago)).ok()).collect();
+    let shown: Vec<Date> =
+        (0..DAYS).rev().filter_map(|ago| today.checked_sub(jiff::Span::new().days(ago)).ok()).collect();
     let tokens = |date: &Date| days.get(date).map_or(0, |sum| sum.usage.total());
     let most = shown.iter().map(tokens).max().unwrap_or(0).max(1) as f64;
     let width = 100.0 / DAYS as f64;
     let day = |(at, date): (usize, &Date)| {
         let height = (tokens(date) as f64 * 100.0 / most).max(2.0);
         let sum = days.get(date);
-        let money = sum.map(|sum| sum.money.iter().map(|(currency, nanos)| money(*nanos, currency)).collect::<Vec<_>>().join(" + "));
+        let money = sum.map(|sum| {
+            sum.money.iter().map(|(currency, nanos)| money(*nanos, currency)).collect::<Vec<_>>().join(" + ")
+        });
         Day {
             date: *date,
             x: format!("{:.2}%", at as f64 * width + width * 0.15),

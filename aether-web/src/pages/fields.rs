@@ -121,7 +121,11 @@ fn kind(schema: Option<&Value>, value: Option<&Value>, choices: &[String]) -> Ki
         (_, Some(Value::String(text))) if choices.contains(text) => Kind::Choice,
         (_, None) if !choices.is_empty() => Kind::Choice,
         // No field of a page holds these as they are.
-        (_, Some(Value::String(text))) if text.contains(|c: char| c.is_control() && !"\n\r\t".contains(c)) => Kind::Json,
+        (_, Some(Value::String(text)))
+            if text.contains(|c: char| c.is_control() && !"\n\r\t".contains(c)) =>
+        {
+            Kind::Json
+        }
         (_, Some(Value::String(text))) if text.contains(['\n', '\r']) || text.len() > 80 => Kind::Long,
         (_, Some(Value::String(_))) => Kind::Text,
         (_, Some(Value::Number(_))) => Kind::Number,
@@ -166,7 +170,9 @@ pub(crate) fn filled(fields: &[Field], original: Option<&Value>, form: &Form) ->
                 Ok(Value::Number(number)) => Value::Number(number),
                 _ => return Err(unfit(format!("is no number: {:?}", line(&text, 40)))),
             },
-            Kind::Json => serde_json::from_str(&text).map_err(|error| unfit(format!("is no JSON: {error}")))?,
+            Kind::Json => {
+                serde_json::from_str(&text).map_err(|error| unfit(format!("is no JSON: {error}")))?
+            }
         };
         object.insert(field.name.clone(), value);
     }

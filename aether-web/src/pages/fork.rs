@@ -143,7 +143,8 @@ pub(crate) async fn start(ask: Ask, Path(id): Path<String>, form: Form) -> Answe
     allowed(&ask)?;
     let run = ask.run(&id)?;
     let engine = ask.shared.engine();
-    let mut plan = plan(engine, &run, form.get("before")).await.map_err(|error| refuse(&ask, &run, &error))?;
+    let mut plan =
+        plan(engine, &run, form.get("before")).await.map_err(|error| refuse(&ask, &run, &error))?;
     if bill(&plan) != form.get("bill") {
         let why = "The run has gone on since the bill was shown. Nothing was started; look at the bill as it is now.";
         let back = format!("/runs/{}/fork?before={}", part(&id), part(form.get("before")));
@@ -203,7 +204,9 @@ pub(crate) async fn difference(ask: Ask, Path(id): Path<String>) -> Answer {
     let frames = engine.store().load_page(&run, 0, 1).await.map_err(fault)?;
     let events = aether_core::store::read::events(&**engine.store(), &run, &frames).await.map_err(fault)?;
     let origin = events.iter().find_map(|event| match event {
-        aether_core::journal::event::Event::RunCreated(e) => e.forked_from.as_ref().map(|from| from.run.clone()),
+        aether_core::journal::event::Event::RunCreated(e) => {
+            e.forked_from.as_ref().map(|from| from.run.clone())
+        }
         _ => None,
     });
     let Some(origin) = origin else {
@@ -217,7 +220,10 @@ pub(crate) async fn difference(ask: Ask, Path(id): Path<String>) -> Answer {
     for command in one.steps.iter().map(|step| &step.command).chain(new) {
         let (before, after) = (one.step(command), other.step(command));
         let text = |payload: Option<&aether_core::payload::Payload>| payload.map(pretty).unwrap_or_default();
-        let input = lines(&text(before.and_then(|step| step.input.as_ref())), &text(after.and_then(|step| step.input.as_ref())));
+        let input = lines(
+            &text(before.and_then(|step| step.input.as_ref())),
+            &text(after.and_then(|step| step.input.as_ref())),
+        );
         let ended = |step: Option<&aether_core::view::StepView>| {
             let result = step.and_then(|step| step.result.as_ref());
             result.map(|result| result.as_ref().map_or_else(pretty, pretty)).unwrap_or_default()

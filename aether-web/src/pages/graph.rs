@@ -96,7 +96,12 @@ impl Graph {
             let (from, to) = (place(edge.from)?, place(edge.to)?);
             Some(arrow(edge, (from, nodes.get(from)?), (to, nodes.get(to)?)))
         });
-        Self { edges: edges.collect(), width: WIDTH + 2 * MARGIN, height: row(definition.states.len() + 2), nodes }
+        Self {
+            edges: edges.collect(),
+            width: WIDTH + 2 * MARGIN,
+            height: row(definition.states.len() + 2),
+            nodes,
+        }
     }
 }
 

@@ -68,7 +68,11 @@ pub(crate) async fn page(ask: Ask) -> Answer {
     let list = list(&ask).await?;
     let current = ask.get("kind").unwrap_or_default().to_owned();
     let kinds = KINDS.map(|(key, name)| Kind { name, key, is_current: key == current });
-    let live = if current.is_empty() { String::new() } else { format!("?kind={}", crate::access::visit::part(&current)) };
+    let live = if current.is_empty() {
+        String::new()
+    } else {
+        format!("?kind={}", crate::access::visit::part(&current))
+    };
     html(&Page { shell: ask.shell("inbox", "Inbox").await?, kinds: kinds.into(), list, live })
 }
 
@@ -83,7 +87,11 @@ pub(crate) async fn list(ask: &Ask) -> Result<List, axum::response::Response> {
         "question" => Some(WaitFilter::default().kind(Waiting::Question)),
         "unknown" => Some(WaitFilter::default().kind(Waiting::Resolution).kind(Waiting::Confirmation)),
         "parked" => None,
-        _ => Some([Waiting::Approval, Waiting::Question, Waiting::Resolution, Waiting::Confirmation].into_iter().fold(WaitFilter::default(), WaitFilter::kind)),
+        _ => Some(
+            [Waiting::Approval, Waiting::Question, Waiting::Resolution, Waiting::Confirmation]
+                .into_iter()
+                .fold(WaitFilter::default(), WaitFilter::kind),
+        ),
     };
     if let Some(mut filter) = filter {
         (filter.after, filter.limit) = (after, PAGE);
@@ -96,7 +104,12 @@ pub(crate) async fn list(ask: &Ask) -> Result<List, axum::response::Response> {
     }
     let mut parked = Vec::new();
     if matches!(kind, "" | "parked") && after.is_none() {
-        let found = ask.shared.engine().parked(RunFilter::new().limit(PARKED)).await.map_err(|error| ask.store(&error))?;
+        let found = ask
+            .shared
+            .engine()
+            .parked(RunFilter::new().limit(PARKED))
+            .await
+            .map_err(|error| ask.store(&error))?;
         for run in found.runs {
             marks.push(format!("{} {}", run.run, run.unread));
             parked.push(Parked {

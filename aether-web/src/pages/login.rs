@@ -86,7 +86,9 @@ fn inside(at: &str) -> &str {
     let is_plain = |c: char| c.is_ascii_graphic() && !"\\\"<>".contains(c);
     let is_path = at.starts_with('/') && !at.starts_with("//") && at.chars().all(is_plain);
     // Parts that lead up would leave the console where it is nested.
-    let leads_up = at.split(['/', '?', '#']).any(|part| matches!(part.to_ascii_lowercase().replace("%2e", ".").as_str(), ".." | "."));
+    let leads_up = at
+        .split(['/', '?', '#'])
+        .any(|part| matches!(part.to_ascii_lowercase().replace("%2e", ".").as_str(), ".." | "."));
     if is_path && !leads_up { at } else { "/" }
 }
 
@@ -108,8 +110,18 @@ mod tests {
             assert_eq!(inside(at), at);
         }
         let hostile = [
-            "", "//evil.example", "https://evil.example", "/\\evil.example", "\\\\evil", "/a b", "/a\r\nSet-Cookie: x=1",
-            "/../x", "/a/%2e%2E/b", "javascript:alert(1)", "/\u{e4}", "/a\"b",
+            "",
+            "//evil.example",
+            "https://evil.example",
+            "/\\evil.example",
+            "\\\\evil",
+            "/a b",
+            "/a\r\nSet-Cookie: x=1",
+            "/../x",
+            "/a/%2e%2E/b",
+            "javascript:alert(1)",
+            "/\u{e4}",
+            "/a\"b",
         ];
         for at in hostile {
             assert_eq!(inside(at), "/", "{at:?}");

@@ -56,7 +56,8 @@ impl Talk {
         let request: ChatRequest = step.input.as_ref()?.decode().ok()?;
         let answer = step.result.as_ref().and_then(|result| result.as_ref().ok());
         let answer = answer.and_then(|answer| answer.decode::<ChatResponse>().ok());
-        let hidden = request.messages.iter().filter(|message| matches!(message, ChatMessage::System { .. })).count();
+        let hidden =
+            request.messages.iter().filter(|message| matches!(message, ChatMessage::System { .. })).count();
         let mut messages: Vec<Message> = request
             .messages
             .iter()
@@ -64,11 +65,13 @@ impl Talk {
             .map(message)
             .collect();
         if let Some(answer) = &answer {
-            let said = Message::new("assistant", &answer.model, answer.content.as_deref().unwrap_or_default());
+            let said =
+                Message::new("assistant", &answer.model, answer.content.as_deref().unwrap_or_default());
             messages.push(said.with_calls(&answer.tool_calls));
         }
         let tools = request.tools.iter().filter(|_| audits);
-        let tools = tools.map(|tool| (tool.name.clone(), tool.description.clone(), Shown::value(&tool.schema)));
+        let tools =
+            tools.map(|tool| (tool.name.clone(), tool.description.clone(), Shown::value(&tool.schema)));
         Some(Self {
             messages,
             hidden: if audits { 0 } else { hidden },
@@ -109,12 +112,16 @@ fn facts(
             0 => String::new(),
             cached => format!(" ({} from the cache)", count(cached)),
         };
-        facts.push(("Tokens", format!("{} in{cached}, {} out", count(usage.input_tokens), count(usage.output_tokens))));
+        facts.push((
+            "Tokens",
+            format!("{} in{cached}, {} out", count(usage.input_tokens), count(usage.output_tokens)),
+        ));
         let cost = answer.cost.clone().or_else(|| prices?.cost(&answer.model, usage));
         facts.push(match cost {
-            Some(cost) => {
-                ("Price", format!("{}, by prices of {}", money(cost.nanos.into(), &cost.currency), cost.prices_of))
-            }
+            Some(cost) => (
+                "Price",
+                format!("{}, by prices of {}", money(cost.nanos.into(), &cost.currency), cost.prices_of),
+            ),
             None => ("Price", "not in the price table".to_owned()),
         });
         facts.extend(answer.finish_reason.clone().map(|reason| ("Finished", reason)));

@@ -119,7 +119,12 @@ pub(crate) async fn page(ask: Ask, Path(id): Path<String>) -> Answer {
         (None, None) if found.record.status.is_terminal() => Wanted::Number(1),
         (None, None) => Wanted::Last,
     };
-    let unknown: BTreeSet<_> = found.pending.iter().filter(|wait| wait.waiting == Waiting::Resolution).map(|wait| wait.command.clone()).collect();
+    let unknown: BTreeSet<_> = found
+        .pending
+        .iter()
+        .filter(|wait| wait.waiting == Waiting::Resolution)
+        .map(|wait| wait.command.clone())
+        .collect();
     let timeline = Timeline::page(&found.view, wanted, &Moment { now: ask.now, unknown });
     let panel = match &asked {
         Some(command) => match Panel::of(&ask, &found.view, command).await? {
@@ -133,7 +138,9 @@ pub(crate) async fn page(ask: Ask, Path(id): Path<String>) -> Answer {
         None => None,
     };
     let mut cards = Vec::new();
-    for wait in found.pending.iter().filter(|wait| asked.as_ref().is_none_or(|command| *command == wait.command)) {
+    for wait in
+        found.pending.iter().filter(|wait| asked.as_ref().is_none_or(|command| *command == wait.command))
+    {
         cards.extend(Card::of(&ask, wait, true).await);
     }
     let entries = newest(&ask, &found.record).await?;
@@ -208,7 +215,10 @@ impl About {
             generation: view.generation,
             parent: record.parent.as_ref().map(|parent| linked(parent.as_str())),
             origin: origin.map(|origin| linked(&origin)),
-            children: children.iter().map(|child| (child.id.to_string(), run_path(base, child.id.as_str()), state(child))).collect(),
+            children: children
+                .iter()
+                .map(|child| (child.id.to_string(), run_path(base, child.id.as_str()), state(child)))
+                .collect(),
             why: why(ask, &found.hold),
             is_urgent: found.hold.needs_operator(),
             warning: view.history.warning(),
@@ -227,7 +237,9 @@ async fn origin(ask: &Ask, record: &RunRecord) -> Option<String> {
     let frames = store.load_page(&record.id, 0, 1).await.ok()?;
     let events = aether_core::store::read::events(store, &record.id, &frames).await.ok()?;
     events.iter().find_map(|event| match event {
-        aether_core::journal::event::Event::RunCreated(e) => e.forked_from.as_ref().map(|from| from.run.to_string()),
+        aether_core::journal::event::Event::RunCreated(e) => {
+            e.forked_from.as_ref().map(|from| from.run.to_string())
+        }
         _ => None,
     })
 }

@@ -106,7 +106,13 @@ pub(crate) async fn page(ask: Ask) -> Answer {
     let filter = Filter::of(&ask);
     let list = list(&ask).await?;
     let shell = ask.shell("runs", "Runs").await?;
-    let tabs = [("", "All"), ("open", "Open"), ("waiting", "Waiting"), ("failed", "Failed"), ("completed", "Completed")];
+    let tabs = [
+        ("", "All"),
+        ("open", "Open"),
+        ("waiting", "Waiting"),
+        ("failed", "Failed"),
+        ("completed", "Completed"),
+    ];
     let tabs = tabs.map(|(status, name)| Tab {
         name,
         href: filter.with_status(status),
@@ -137,7 +143,9 @@ pub(crate) async fn list(ask: &Ask) -> Result<List, Response> {
 impl List {
     /// What changes when something on the page does, other than how long ago it was.
     pub(crate) fn fingerprint(&self) -> String {
-        mark(self.rows.iter().flat_map(|row| [&*row.id, row.state, row.why.first, &row.why.rest, &row.events]))
+        mark(
+            self.rows.iter().flat_map(|row| [&*row.id, row.state, row.why.first, &row.why.rest, &row.events]),
+        )
     }
 }
 
@@ -160,7 +168,9 @@ impl Filter {
     }
 
     fn is_set(&self) -> bool {
-        ![&self.status, &self.workflow, &self.version, &self.label, &self.q, &self.why].iter().all(|text| text.is_empty())
+        ![&self.status, &self.workflow, &self.version, &self.label, &self.q, &self.why]
+            .iter()
+            .all(|text| text.is_empty())
     }
 
     /// Whether anything but the statuses is filtered by.
@@ -257,12 +267,18 @@ fn is(reason: &str, hold: &Hold) -> bool {
         "people" => waits_for(&[Waiting::Approval, Waiting::Question, Waiting::Confirmation]),
         "doubt" => matches!(hold, Hold::InDoubt { .. }),
         "retry" => matches!(hold, Hold::Retrying { .. }) || waits_for(&[Waiting::Retry]),
-        "signal" => waits_for(&[Waiting::Signal, Waiting::Callback]) || matches!(hold, Hold::Waiting { on } if on.is_empty()),
+        "signal" => {
+            waits_for(&[Waiting::Signal, Waiting::Callback])
+                || matches!(hold, Hold::Waiting { on } if on.is_empty())
+        }
         "timer" => waits_for(&[Waiting::Timer]) || matches!(hold, Hold::NotYet { .. }),
         "child" => waits_for(&[Waiting::Child]),
         "limit" => waits_for(&[Waiting::Limit]),
         "queue" => matches!(hold, Hold::Queued { .. }),
-        "worker" => matches!(hold, Hold::NoCode { .. } | Hold::NotServed { .. } | Hold::NoWorker { .. } | Hold::Due { .. }),
+        "worker" => matches!(
+            hold,
+            Hold::NoCode { .. } | Hold::NotServed { .. } | Hold::NoWorker { .. } | Hold::Due { .. }
+        ),
         "silent" => matches!(hold, Hold::SilentWorker { .. } | Hold::StoreRefuses { .. }),
         "none" => matches!(hold, Hold::Running { .. }),
         _ => false,
@@ -302,7 +318,9 @@ pub(crate) fn why(ask: &Ask, hold: &Hold) -> Why {
     let (first, rest) = match hold {
         Hold::Ended { .. } => ("", String::new()),
         Hold::Parked { why, .. } => ("Needs other code: ", line(why, 160)),
-        Hold::InDoubt { step, since: at } => ("Unknown outcome: ", format!("{} since {}", step.name(), since(*at))),
+        Hold::InDoubt { step, since: at } => {
+            ("Unknown outcome: ", format!("{} since {}", step.name(), since(*at)))
+        }
         Hold::Waiting { on } => waiting(ask, on),
         Hold::Retrying { step, attempt, error, next } => {
             let next = next.map(|next| format!(", next {}", since(next))).unwrap_or_default();
@@ -318,7 +336,9 @@ pub(crate) fn why(ask: &Ask, hold: &Hold) -> Why {
             ("", format!("Queued in {place}, {ahead} ahead{limit}"))
         }
         Hold::Due { since: at } => ("", format!("Due since {}", since(*at))),
-        Hold::NoCode { .. } => ("No worker has its code: ", "start a program that links this workflow".to_owned()),
+        Hold::NoCode { .. } => {
+            ("No worker has its code: ", "start a program that links this workflow".to_owned())
+        }
         Hold::NotServed { .. } => ("No worker serves its queue", String::new()),
         Hold::NoWorker { .. } => ("No worker is there: ", "start a program with this store".to_owned()),
         Hold::NotYet { at } => ("", format!("Due {}", since(*at))),

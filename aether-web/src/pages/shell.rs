@@ -75,7 +75,11 @@ impl Ask {
     }
 
     /// The frame of a page.
-    pub(crate) async fn shell(&self, section: &'static str, title: impl Into<String>) -> Result<Shell, Response> {
+    pub(crate) async fn shell(
+        &self,
+        section: &'static str,
+        title: impl Into<String>,
+    ) -> Result<Shell, Response> {
         let visit = &self.visit;
         let open = WaitFilter { limit: 100, ..WaitFilter::for_reply() };
         let open = self.shared.engine().all_pending(open).await.map_err(|error| self.store(&error))?;
@@ -136,7 +140,7 @@ fn done(what: &str) -> &'static str {
         "resolved" => "Recorded what became of the call.",
         "confirmed" => "Recorded your decision about the resource.",
         "signalled" => "Signal sent.",
-        "duplicate" => "That signal was sent before; nothing was sent again.",
+        "duplicate" => "That was sent before; nothing was sent again.",
         "cancelling" => "Asked the run to end. What can be undone is undone.",
         "terminated" => "Asked the run to end at once.",
         "forked" => "Forked. This is the new run.",

@@ -82,7 +82,8 @@ impl Panel {
             EffectClass::Workflow => child(ask, view, step).await,
             _ => None,
         };
-        let constraints = view.executions.iter().find(|own| own.command == *command).map(|own| &own.constraints);
+        let constraints =
+            view.executions.iter().find(|own| own.command == *command).map(|own| &own.constraints);
         let irreversible = constraints.is_some_and(|constraints| constraints.irreversible);
         let marks = [(irreversible, "irreversible"), (step.world_changed(), "changed the world")];
         let edited = step.edited.as_ref().zip(step.input.as_ref());
@@ -194,4 +195,3 @@ async fn child(ask: &Ask, view: &RunView, step: &StepView) -> Option<(String, St
     })?;
     Some((child.id.to_string(), run_path(&ask.visit.base, child.id.as_str())))
 }
-

@@ -109,7 +109,8 @@ fn worker(view: &WorkerView) -> Worker {
 }
 
 fn rate(rate: Option<&Rate>) -> String {
-    rate.map(|rate| format!("{} per {}", count(rate.n), duration(Duration::from_millis(rate.per_ms)))).unwrap_or_default()
+    rate.map(|rate| format!("{} per {}", count(rate.n), duration(Duration::from_millis(rate.per_ms))))
+        .unwrap_or_default()
 }
 
 fn schedule(ask: &Ask, record: &ScheduleRecord) -> Schedule {
@@ -136,4 +137,3 @@ fn outcome(outcome: &TickOutcome) -> &'static str {
         _ => "",
     }
 }
-

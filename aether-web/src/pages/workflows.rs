@@ -68,7 +68,9 @@ fn about(
         let site = definition.site(state).unwrap_or_default();
         places.get(&(definition.name.as_str(), site.as_str())).copied().unwrap_or(0)
     };
-    let mark = |change: &aether_core::definition::DefinedChange| format!("{} {}..={}", change.name, change.from, change.to);
+    let mark = |change: &aether_core::definition::DefinedChange| {
+        format!("{} {}..={}", change.name, change.from, change.to)
+    };
     About {
         name: definition.name.clone(),
         version: definition.version,
@@ -76,7 +78,12 @@ fn about(
         site: format!("{}:{}", definition.file, definition.line),
         open: count(open),
         failed: count(failed),
-        href: format!("{}/?workflow={}&version={}", ask.visit.base, part(&definition.name), definition.version),
+        href: format!(
+            "{}/?workflow={}&version={}",
+            ask.visit.base,
+            part(&definition.name),
+            definition.version
+        ),
         graph: Graph::of(definition, here),
         marks: definition.changes.iter().map(mark).collect(),
         allows: definition.allows.iter().map(|allow| (allow.what.clone(), allow.reason.clone())).collect(),

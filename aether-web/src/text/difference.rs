@@ -47,8 +47,11 @@ pub(crate) fn lines(old: &str, new: &str) -> Option<Vec<Line>> {
     let (old, new): (Vec<&str>, Vec<&str>) = (old.lines().collect(), new.lines().collect());
     let head = old.iter().zip(&new).take_while(|(one, other)| one == other).count();
     let rest = old.len().min(new.len()) - head;
-    let tail = old.iter().rev().zip(new.iter().rev()).take(rest).take_while(|(one, other)| one == other).count();
-    let middle = |all: &[&str]| all.get(head..all.len() - tail).unwrap_or_default().iter().map(|l| (*l).to_owned()).collect();
+    let tail =
+        old.iter().rev().zip(new.iter().rev()).take(rest).take_while(|(one, other)| one == other).count();
+    let middle = |all: &[&str]| {
+        all.get(head..all.len() - tail).unwrap_or_default().iter().map(|l| (*l).to_owned()).collect()
+    };
     let (gone, added): (Vec<String>, Vec<String>) = (middle(&old), middle(&new));
     let line = |change: Change, text: &str| Line { change, text: text.to_owned() };
     let mut found: Vec<Line> = old.iter().take(head).map(|text| line(Change::Same, text)).collect();
@@ -86,7 +89,9 @@ fn compared(old: &[String], new: &[String]) -> Vec<Line> {
                 found.push(line(Change::Same, one));
                 (row, column) = (row + 1, column + 1);
             }
-            (Some(one), other) if other.is_none() || at(&longest, row + 1, column) >= at(&longest, row, column + 1) => {
+            (Some(one), other)
+                if other.is_none() || at(&longest, row + 1, column) >= at(&longest, row, column + 1) =>
+            {
                 found.push(line(Change::Gone, one));
                 row += 1;
             }
@@ -110,7 +115,8 @@ mod tests {
 
     #[test]
     fn a_difference_holds_both_texts() {
-        let cases = [("a\nb\nc", "a\nx\nc"), ("", "a"), ("a\nb", ""), ("a\nb\na\nb", "b\na\nb\nb"), ("x\na", "a\nx")];
+        let cases =
+            [("a\nb\nc", "a\nx\nc"), ("", "a"), ("a\nb", ""), ("a\nb\na\nb", "b\na\nb\nb"), ("x\na", "a\nx")];
         for (old, new) in cases {
             let found = lines(old, new).unwrap();
             assert_eq!((side(&found, Change::New), side(&found, Change::Gone)), (old.into(), new.into()));

@@ -62,10 +62,10 @@ pub(crate) fn line(text: &str, most: usize) -> String {
 
 /// The indented text of a value, without colours: for forms and differences.
 pub(crate) fn pretty(payload: &Payload) -> String {
-    let value = payload.decode::<Value>();
-    value.and_then(|value| Ok(serde_json::to_string_pretty(&value).unwrap_or_default())).unwrap_or_else(
-        |_: aether_core::payload::PayloadError| payload.as_str().to_owned(),
-    )
+    match payload.decode::<Value>() {
+        Ok(value) => serde_json::to_string_pretty(&value).unwrap_or_default(),
+        Err(_) => payload.as_str().to_owned(),
+    }
 }
 
 /// Escapes a text for HTML, also inside of attributes.
@@ -172,7 +172,8 @@ mod tests {
 
     #[test]
     fn nothing_of_a_value_is_markup() {
-        let hostile = json!({ "</pre><script>": ["<img src=x onerror=alert(1)>", "\"'&", "\u{202e}gpj.exe"] });
+        let hostile =
+            json!({ "</pre><script>": ["<img src=x onerror=alert(1)>", "\"'&", "\u{202e}gpj.exe"] });
         let html = Shown::value(&hostile).html;
         let without_colours = html.replace("</span>", "");
         let without_colours = ["k", "s", "n", "b"]

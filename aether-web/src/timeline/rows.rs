@@ -111,18 +111,22 @@ impl Timeline {
             Wanted::Number(page) => page.clamp(1, pages),
             Wanted::Last => pages,
             Wanted::With(command) => {
-                let at = command.and_then(|command| view.steps.iter().position(|step| step.command == *command));
+                let at =
+                    command.and_then(|command| view.steps.iter().position(|step| step.command == *command));
                 at.unwrap_or(0) / PAGE + 1
             }
         };
         let steps = view.steps.get((page - 1) * PAGE..).unwrap_or_default();
         let steps = steps.get(..PAGE.min(steps.len())).unwrap_or_default();
-        let places: HashMap<&CommandId, usize> = steps.iter().enumerate().map(|(at, step)| (&step.command, at)).collect();
+        let places: HashMap<&CommandId, usize> =
+            steps.iter().enumerate().map(|(at, step)| (&step.command, at)).collect();
         let mut found: Vec<Vec<Stretch>> = vec![Vec::new(); steps.len()];
         let mut attempts = vec![0_usize; steps.len()];
         for execution in &view.executions {
             let Some(at) = places.get(&execution.command) else { continue };
-            let (Some(step), Some(row), Some(count)) = (steps.get(*at), found.get_mut(*at), attempts.get_mut(*at)) else {
+            let (Some(step), Some(row), Some(count)) =
+                (steps.get(*at), found.get_mut(*at), attempts.get_mut(*at))
+            else {
                 continue;
             };
             if execution.purpose == aether_core::view::Purpose::Call {
@@ -133,7 +137,8 @@ impl Timeline {
         begin_when_they_could(steps, &mut found, view.lifecycle.created.at);
         let all: Vec<Stretch> = found.iter().flatten().cloned().collect();
         let scale = Scale::of(&all);
-        let ends = all.iter().map(|stretch| stretch.from).min().zip(all.iter().map(|stretch| stretch.to).max());
+        let ends =
+            all.iter().map(|stretch| stretch.from).min().zip(all.iter().map(|stretch| stretch.to).max());
         let rows = steps.iter().zip(&found).zip(attempts);
         Self {
             rows: rows.map(|((step, stretches), attempts)| row(step, stretches, attempts, &scale)).collect(),
@@ -174,7 +179,9 @@ fn scope(place: &str) -> &str {
 
 /// A scope and those around it.
 fn scopes(scope: &str) -> impl Iterator<Item = &str> {
-    std::iter::successors(Some(scope), |inner| (!inner.is_empty()).then(|| inner.rsplit_once('.').map_or("", |(outer, _)| outer)))
+    std::iter::successors(Some(scope), |inner| {
+        (!inner.is_empty()).then(|| inner.rsplit_once('.').map_or("", |(outer, _)| outer))
+    })
 }
 
 fn row(step: &StepView, stretches: &[Stretch], attempts: usize, scale: &Scale) -> Row {

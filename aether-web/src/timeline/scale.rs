@@ -73,7 +73,8 @@ impl Scale {
             count => FOLD.min(FOLDS / count as f64) * 100.0,
         };
         let per_milli = (100.0 - fold * gaps.len() as f64) / kept;
-        let (mut pieces, mut folds) = (Vec::with_capacity(gaps.len() * 2 + 1), Vec::with_capacity(gaps.len()));
+        let (mut pieces, mut folds) =
+            (Vec::with_capacity(gaps.len() * 2 + 1), Vec::with_capacity(gaps.len()));
         let (mut at, mut time) = (0.0, first);
         for (from, to) in gaps {
             let begin = at + (from - time) * per_milli;
@@ -128,7 +129,8 @@ mod tests {
         let works: Vec<_> = (0..100).map(|at| stretch(at * 60_000, at * 60_000 + 10, Kind::Worked)).collect();
         let scale = Scale::of(&works);
         assert_eq!(scale.folds.len(), 99);
-        let places: Vec<_> = works.iter().flat_map(|work| [scale.place(work.from), scale.place(work.to)]).collect();
+        let places: Vec<_> =
+            works.iter().flat_map(|work| [scale.place(work.from), scale.place(work.to)]).collect();
         assert!(places.is_sorted() && places.iter().all(|place| (0.0..=100.0).contains(place)), "{places:?}");
     }
 

@@ -25,8 +25,12 @@ async fn an_approval_as_proposed_records_no_edit_and_one_with_changes_records_bo
         let wait = shop.complaint(id).await;
         let [(_, command), (_, shown)] = tied(&wait);
         let fields = [
-            ("command", &*command), ("shown", &*shown), ("arg.customer", "ann@example.com"), ("arg.cents", cents),
-            ("arg.note", "One of two lamps was broken.\r\nWe are sorry."), ("arg.speed", "normal"),
+            ("command", &*command),
+            ("shown", &*shown),
+            ("arg.customer", "ann@example.com"),
+            ("arg.cents", cents),
+            ("arg.note", "One of two lamps was broken.\r\nWe are sorry."),
+            ("arg.speed", "normal"),
         ];
         let answer = visitor.submit(&format!("/runs/{id}/approve"), &fields).await;
         let done = if cents == "2090" { "approved" } else { "edited" };
@@ -36,7 +40,10 @@ async fn an_approval_as_proposed_records_no_edit_and_one_with_changes_records_bo
         let paid = view.steps.iter().find(|step| step.command.name() == "pay_back").unwrap();
         assert_eq!(paid.edited.is_some(), cents != "2090");
         let result: String = paid.result.clone().unwrap().unwrap().decode().unwrap();
-        assert!(result.contains(&format!("paid {cents} cents")) && result.contains("broken.\nWe"), "{result}");
+        assert!(
+            result.contains(&format!("paid {cents} cents")) && result.contains("broken.\nWe"),
+            "{result}"
+        );
         let decided = events(&shop, id).await.into_iter().find_map(|event| match event {
             Event::ApprovalDecided(e) => Some(e.actor),
             _ => None,
@@ -59,9 +66,15 @@ async fn arguments_that_do_not_fit_are_refused_and_the_approval_stays_open() {
         let answer = visitor.submit("/runs/complaint-1/approve", &fields).await;
         assert_eq!(answer.status(), StatusCode::UNPROCESSABLE_ENTITY, "{cents}");
     }
-    let answer = visitor.submit("/runs/complaint-1/reject", &[("command", &command), ("shown", &shown), ("reason", "too much")]).await;
+    let answer = visitor
+        .submit(
+            "/runs/complaint-1/reject",
+            &[("command", &command), ("shown", &shown), ("reason", "too much")],
+        )
+        .await;
     assert_eq!(answer.status(), StatusCode::SEE_OTHER);
-    let answer = visitor.submit("/runs/complaint-1/approve", &[("command", &command), ("shown", &shown)]).await;
+    let answer =
+        visitor.submit("/runs/complaint-1/approve", &[("command", &command), ("shown", &shown)]).await;
     assert_eq!(answer.status(), StatusCode::CONFLICT, "it was decided");
     assert_eq!(shop.paid.0.load(Ordering::SeqCst), 0);
 }
@@ -85,7 +98,10 @@ async fn questions_signals_and_unknown_outcomes_are_answered() {
         Event::SignalReceived(e) => Some(e.id),
         _ => None,
     });
-    assert!(signal.unwrap().starts_with("console:ada:"), "the journal says who sent it");
+    assert!(
+        signal.as_ref().is_some_and(|id| id.contains("console:ada:")),
+        "the journal says who sent it: {signal:?}"
+    );
     let foreign = [("id", "console:bob:1"), ("name", "paid"), ("value", "1"), ("as", "json")];
     assert_eq!(visitor.submit("/runs/welcome/signal", &foreign).await.status(), StatusCode::BAD_REQUEST);
 
@@ -94,8 +110,15 @@ async fn questions_signals_and_unknown_outcomes_are_answered() {
     let invocation = wait.invocation.clone().unwrap().to_string();
     let [(_, command), (_, shown)] = tied(&wait);
     let decide = |value: &'static str| {
-        let fields = [("command", &*command), ("shown", &*shown), ("invocation", &*invocation), ("decision", "happened"), ("value", value)];
-        let fields: Vec<(String, String)> = fields.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        let fields = [
+            ("command", &*command),
+            ("shown", &*shown),
+            ("invocation", &*invocation),
+            ("decision", "happened"),
+            ("value", value),
+        ];
+        let fields: Vec<(String, String)> =
+            fields.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         fields
     };
     let send = async |value: &'static str| {
@@ -125,7 +148,7 @@ async fn a_run_is_cancelled_with_reason_and_actor() {
     });
     assert_eq!(ended, Some(("not needed".into(), "ada".into())));
     let answer = visitor.submit("/runs/waits/end", &[("how", "cancel"), ("reason", "again")]).await;
-    assert_eq!(answer.headers()[LOCATION], "/runs/waits?done=ended");
+    assert_eq!(answer.headers()[LOCATION], "/runs/waits?done=duplicate");
 }
 
 #[tokio::test(flavor = "multi_thread")]

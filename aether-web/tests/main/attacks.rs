@@ -59,7 +59,8 @@ async fn a_form_of_another_site_is_refused_with_the_cookie_and_even_with_the_tok
         &[("sec-fetch-site", "none")],
     ];
     for headers in attempts {
-        let mut request = visitor.client.post(&url).header(COOKIE, &visitor.cookie).header("content-type", FORM);
+        let mut request =
+            visitor.client.post(&url).header(COOKIE, &visitor.cookie).header("content-type", FORM);
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
@@ -92,7 +93,11 @@ async fn a_script_of_another_site_cannot_send_what_browsers_let_it_send_without_
     let fields = [("form_token", token.as_str()), ("command", &command), ("shown", &shown)];
     assert_eq!(visitor.send("/runs/complaint-7/approve", &fields).await.status(), StatusCode::FORBIDDEN);
     // No cross-origin page reads an answer.
-    let answer = visitor.client.get(&visitor.url).header(COOKIE, &visitor.cookie).header(ORIGIN, "http://evil.example");
+    let answer = visitor
+        .client
+        .get(&visitor.url)
+        .header(COOKIE, &visitor.cookie)
+        .header(ORIGIN, "http://evil.example");
     assert!(answer.send().await.unwrap().headers().get("access-control-allow-origin").is_none());
     assert!(is_untouched(&shop).await);
 }
@@ -100,13 +105,23 @@ async fn a_script_of_another_site_cannot_send_what_browsers_let_it_send_without_
 #[tokio::test(flavor = "multi_thread")]
 async fn a_name_of_another_site_that_points_here_is_answered_with_nothing() {
     let (shop, visitor, form) = shop_with_approval().await;
-    for host in ["evil.example", "localhost.evil.example", "127.0.0.1.evil.example:80", "[::2]", "127.0.0.1@evil.example"] {
+    for host in [
+        "evil.example",
+        "localhost.evil.example",
+        "127.0.0.1.evil.example:80",
+        "[::2]",
+        "127.0.0.1@evil.example",
+    ] {
         let get = visitor.client.get(&visitor.url).header(HOST, host).header(COOKIE, &visitor.cookie);
         let answer = get.send().await.unwrap();
         assert_eq!(answer.status(), StatusCode::MISDIRECTED_REQUEST, "{host}");
         assert!(!answer.text().await.unwrap().contains("complaint"));
-        let post = visitor.client.post(format!("{}/runs/complaint-7/approve", visitor.url)).header(HOST, host);
-        let post = post.header(COOKIE, &visitor.cookie).header(ORIGIN, format!("http://{host}")).header("content-type", FORM);
+        let post =
+            visitor.client.post(format!("{}/runs/complaint-7/approve", visitor.url)).header(HOST, host);
+        let post = post
+            .header(COOKIE, &visitor.cookie)
+            .header(ORIGIN, format!("http://{host}"))
+            .header("content-type", FORM);
         assert_eq!(post.body(form.clone()).send().await.unwrap().status(), StatusCode::MISDIRECTED_REQUEST);
     }
     let both = "GET / HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\nConnection: close\r\n\r\n";
@@ -139,11 +154,17 @@ async fn no_text_of_a_run_becomes_markup_or_script_wherever_it_stands() {
     let browser = Browser::open(1440, false).await;
     for page in &pages {
         let text = visitor.page(page).await;
-        assert!(!text.contains("<img src=x") && !text.contains("<svg onload") && !text.contains("<script>"), "{page}");
+        assert!(
+            !text.contains("<img src=x") && !text.contains("<svg onload") && !text.contains("<script>"),
+            "{page}"
+        );
     }
     for page in &pages {
         open(&browser, &visitor, page).await;
-        let pwned = browser.page.execute("return window.pwned === undefined && document.querySelector('#main') !== null", vec![]).await;
+        let pwned = browser
+            .page
+            .execute("return window.pwned === undefined && document.querySelector('#main') !== null", vec![])
+            .await;
         assert_eq!(pwned.unwrap(), serde_json::Value::Bool(true), "{page}");
     }
     refused.await.unwrap();
@@ -153,7 +174,7 @@ async fn no_text_of_a_run_becomes_markup_or_script_wherever_it_stands() {
     // An error page repeats what was asked for.
     let missing = visitor.get(&format!("{inside}?step={}", percent(EVIL))).await;
     assert_eq!(missing.status(), StatusCode::NOT_FOUND);
-    assert!(!missing.text().await.unwrap().contains("<img"));
+    assert!(!missing.text().await.unwrap().contains("<img src=x"));
 }
 
 fn percent(text: &str) -> String {
@@ -184,8 +205,12 @@ async fn other_methods_do_nothing_whatever_headers_say() {
     let url = format!("{}/runs/complaint-7/approve", visitor.url);
     for method in ["GET", "HEAD", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "APPROVE"] {
         let method = Method::from_bytes(method.as_bytes()).unwrap();
-        let request = visitor.client.request(method.clone(), format!("{url}?{form}")).header(COOKIE, &visitor.cookie);
-        let request = request.header(ORIGIN, &visitor.url).header("x-http-method-override", "POST").header("x-method", "POST");
+        let request =
+            visitor.client.request(method.clone(), format!("{url}?{form}")).header(COOKIE, &visitor.cookie);
+        let request = request
+            .header(ORIGIN, &visitor.url)
+            .header("x-http-method-override", "POST")
+            .header("x-method", "POST");
         assert_eq!(request.send().await.unwrap().status(), StatusCode::METHOD_NOT_ALLOWED, "{method}");
     }
     // A form to another page is not one to this page, and the fields of the address are not those of the form.
@@ -201,12 +226,23 @@ async fn no_path_leads_to_a_file() {
     let shop = Shop::open().await;
     let visitor = shop.console().await;
     let paths = [
-        "/assets/../Cargo.toml", "/assets/..%2fCargo.toml", "/assets/%2e%2e/%2e%2e/etc/passwd", "/assets/..%5c..%5cx",
-        "/assets//etc/passwd", "/assets/%00", "/assets/console.css%00.js", "/../../etc/passwd", "/runs/../../etc/passwd",
-        "/assets/....//x", "//etc/passwd",
+        "/assets/../Cargo.toml",
+        "/assets/..%2fCargo.toml",
+        "/assets/%2e%2e/%2e%2e/etc/passwd",
+        "/assets/..%5c..%5cx",
+        "/assets//etc/passwd",
+        "/assets/%00",
+        "/assets/console.css%00.js",
+        "/../../etc/passwd",
+        "/runs/../../etc/passwd",
+        "/assets/....//x",
+        "//etc/passwd",
     ];
     for path in paths {
-        let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nCookie: {}\r\nConnection: close\r\n\r\n", visitor.cookie);
+        let request = format!(
+            "GET {path} HTTP/1.1\r\nHost: localhost\r\nCookie: {}\r\nConnection: close\r\n\r\n",
+            visitor.cookie
+        );
         let answer = raw(&visitor, &request).await;
         let status = answer.split(' ').nth(1).unwrap_or_default();
         assert!(["400", "404"].contains(&status), "{path}: {answer}");
@@ -219,7 +255,14 @@ async fn a_body_without_end_is_cut_off() {
     let (shop, visitor, form) = shop_with_approval().await;
     let url = format!("{}/runs/complaint-7/approve", visitor.url);
     let big = format!("{form}&note={}", "a".repeat(2 * 1024 * 1024));
-    let post = || visitor.client.post(&url).header(COOKIE, &visitor.cookie).header(ORIGIN, &visitor.url).header("content-type", FORM);
+    let post = || {
+        visitor
+            .client
+            .post(&url)
+            .header(COOKIE, &visitor.cookie)
+            .header(ORIGIN, &visitor.url)
+            .header("content-type", FORM)
+    };
     if let Ok(answer) = post().body(big).send().await {
         assert_eq!(answer.status(), StatusCode::PAYLOAD_TOO_LARGE);
     }
@@ -237,7 +280,11 @@ async fn a_body_without_end_is_cut_off() {
     }
     let mut answer = Vec::new();
     let _closed = stream.read_to_end(&mut answer).await;
-    assert!(answer.is_empty() || String::from_utf8_lossy(&answer).starts_with("HTTP/1.1 413"), "{}", String::from_utf8_lossy(&answer));
+    assert!(
+        answer.is_empty() || String::from_utf8_lossy(&answer).starts_with("HTTP/1.1 413"),
+        "{}",
+        String::from_utf8_lossy(&answer)
+    );
     assert!(is_untouched(&shop).await);
 }
 
@@ -270,14 +317,26 @@ async fn an_approval_of_something_else_than_what_was_shown_is_refused() {
     let mut turned = shown.clone();
     turned.replace_range(0..1, if turned.starts_with('0') { "1" } else { "0" });
     for (command, shown) in [
-        (command.as_str(), foreign.as_str()), (&command, &turned), (&command, ""), (&command, &shown.to_uppercase()),
-        ("0:other", &shown), ("", &shown),
+        (command.as_str(), foreign.as_str()),
+        (&command, &turned),
+        (&command, ""),
+        (&command, &shown.to_uppercase()),
+        ("0:other", &shown),
+        ("", &shown),
     ] {
         let fields = [("command", command), ("shown", shown), ("arg.cents", "999999")];
         let answer = visitor.submit("/runs/complaint-7/approve", &fields).await;
-        assert!([StatusCode::CONFLICT, StatusCode::BAD_REQUEST].contains(&answer.status()), "{command} {shown}");
-        let answer = visitor.submit("/runs/complaint-7/reject", &[("command", command), ("shown", shown), ("reason", "no")]).await;
-        assert!([StatusCode::CONFLICT, StatusCode::BAD_REQUEST].contains(&answer.status()), "{command} {shown}");
+        assert!(
+            [StatusCode::CONFLICT, StatusCode::BAD_REQUEST].contains(&answer.status()),
+            "{command} {shown}"
+        );
+        let answer = visitor
+            .submit("/runs/complaint-7/reject", &[("command", command), ("shown", shown), ("reason", "no")])
+            .await;
+        assert!(
+            [StatusCode::CONFLICT, StatusCode::BAD_REQUEST].contains(&answer.status()),
+            "{command} {shown}"
+        );
     }
     assert!(is_untouched(&shop).await);
 }
@@ -300,7 +359,8 @@ async fn a_token_works_once_and_a_guessed_one_never() {
         assert_eq!(visitor.client.get(&url).send().await.unwrap().status(), StatusCode::OK);
     }
     let token = url.split_once("token=").unwrap().1;
-    let login = visitor.client.post(format!("{base}/login")).header(ORIGIN, &base).header("content-type", FORM);
+    let login =
+        visitor.client.post(format!("{base}/login")).header(ORIGIN, &base).header("content-type", FORM);
     assert_eq!(login.body(format!("token={token}")).send().await.unwrap().status(), StatusCode::SEE_OTHER);
     serving.abort();
 }
@@ -309,11 +369,17 @@ async fn a_token_works_once_and_a_guessed_one_never() {
 async fn a_session_that_somebody_else_chose_is_not_taken_over() {
     let shop = Shop::open().await;
     let server = aether_web::bind(shop.engine.clone(), Options::new()).await.unwrap();
-    let (token, base) = (server.url().split_once("token=").unwrap().1.to_owned(), format!("http://{}", server.address()));
+    let (token, base) =
+        (server.url().split_once("token=").unwrap().1.to_owned(), format!("http://{}", server.address()));
     let serving = tokio::spawn(server.run());
     let chosen = format!("aether_session={}", "a".repeat(64));
     let visitor = shop.console().await;
-    let login = visitor.client.post(format!("{base}/login")).header(ORIGIN, &base).header("content-type", FORM).header(COOKIE, &chosen);
+    let login = visitor
+        .client
+        .post(format!("{base}/login"))
+        .header(ORIGIN, &base)
+        .header("content-type", FORM)
+        .header(COOKIE, &chosen);
     let answer = login.body(format!("token={token}")).send().await.unwrap();
     let set = answer.headers().get("set-cookie").unwrap().to_str().unwrap().to_owned();
     assert!(set.contains("HttpOnly") && set.contains("SameSite=Strict") && set.contains("Path=/"), "{set}");
@@ -332,11 +398,24 @@ async fn a_session_that_somebody_else_chose_is_not_taken_over() {
 async fn no_page_stands_in_a_frame_and_none_loads_or_runs_what_is_not_its_own() {
     let shop = Shop::open().await;
     let visitor = shop.console().await;
-    for path in ["/", "/inbox", "/login", "/assets/console.js", "/runs/nobody", "/nothing", "/live/runs?after=x", "/theme"] {
+    for path in [
+        "/",
+        "/inbox",
+        "/login",
+        "/assets/console.js",
+        "/runs/nobody",
+        "/nothing",
+        "/live/runs?after=x",
+        "/theme",
+    ] {
         let answer = visitor.get(path).await;
-        let header = |name: &str| answer.headers().get(name).map(|value| value.to_str().unwrap()).unwrap_or_default();
+        let header =
+            |name: &str| answer.headers().get(name).map(|value| value.to_str().unwrap()).unwrap_or_default();
         let policy = header("content-security-policy");
-        assert!(policy.contains("frame-ancestors 'none'") && policy.contains("default-src 'self'"), "{path}: {policy}");
+        assert!(
+            policy.contains("frame-ancestors 'none'") && policy.contains("default-src 'self'"),
+            "{path}: {policy}"
+        );
         assert!(!policy.contains("unsafe"), "{policy}");
         assert_eq!(header("x-frame-options"), "DENY", "{path}");
         assert_eq!(header("x-content-type-options"), "nosniff", "{path}");
@@ -350,18 +429,30 @@ async fn no_page_stands_in_a_frame_and_none_loads_or_runs_what_is_not_its_own() 
 #[tokio::test(flavor = "multi_thread")]
 async fn nobody_is_sent_elsewhere() {
     let (_shop, visitor, _form) = shop_with_approval().await;
-    for at in ["//evil.example", "https://evil.example/", "/\\evil.example", "/%2e%2e/x", "javascript:alert(1)"] {
+    for at in
+        ["//evil.example", "https://evil.example/", "/\\evil.example", "/%2e%2e/x", "javascript:alert(1)"]
+    {
         let answer = visitor.submit("/theme", &[("theme", "dark"), ("at", at)]).await;
         assert_eq!(answer.headers()[LOCATION], "/", "{at}");
     }
     let wait = _shop.wait_of("complaint-7").await;
     let [(_, command), (_, shown)] = tied(&wait);
-    let fields = [("command", &*command), ("shown", &shown), ("reason", "no"), ("from", "//evil.example"), ("return", "//evil.example")];
+    let fields = [
+        ("command", &*command),
+        ("shown", &shown),
+        ("reason", "no"),
+        ("from", "//evil.example"),
+        ("return", "//evil.example"),
+    ];
     let answer = visitor.submit("/runs/complaint-7/reject", &fields).await;
     assert_eq!(answer.headers()[LOCATION], "/runs/complaint-7?done=rejected");
     // Without a session, to the form to sign in, whatever was asked for.
-    let answer = visitor.client.get(format!("{}/inbox?next=//evil.example", visitor.url)).send().await.unwrap();
-    assert_eq!((answer.status(), &answer.headers()[LOCATION]), (StatusCode::SEE_OTHER, &"/login".parse().unwrap()));
+    let answer =
+        visitor.client.get(format!("{}/inbox?next=//evil.example", visitor.url)).send().await.unwrap();
+    assert_eq!(
+        (answer.status(), &answer.headers()[LOCATION]),
+        (StatusCode::SEE_OTHER, &"/login".parse().unwrap())
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -380,7 +471,9 @@ async fn no_id_becomes_a_header() {
         let answer = visitor.submit(&format!("/runs/{id}/end"), &[("how", "cancel"), ("reason", "x")]).await;
         assert_eq!(answer.status(), StatusCode::NOT_FOUND);
     }
-    let answer = visitor.submit("/theme", &[("theme", "dark\r\nSet-Cookie: x=1"), ("at", "/\r\nSet-Cookie: x=1")]).await;
+    let answer = visitor
+        .submit("/theme", &[("theme", "dark\r\nSet-Cookie: x=1"), ("at", "/\r\nSet-Cookie: x=1")])
+        .await;
     assert_eq!(answer.headers().get_all("set-cookie").iter().count(), 1);
 }
 
@@ -390,7 +483,14 @@ async fn nothing_is_allowed_that_was_not_named_and_keys_and_prompts_are_for_audi
     let wait = shop.complaint("complaint-7").await;
     let [(_, command), (_, shown)] = tied(&wait);
     let visitor = shop.console_with(Options::new()).await;
-    let fields = [("command", &*command), ("shown", &*shown), ("reason", "x"), ("how", "cancel"), ("name", "x"), ("before", "start")];
+    let fields = [
+        ("command", &*command),
+        ("shown", &*shown),
+        ("reason", "x"),
+        ("how", "cancel"),
+        ("name", "x"),
+        ("before", "start"),
+    ];
     for action in ["approve", "reject", "answer", "resolve", "confirm", "signal", "end", "fork"] {
         let answer = visitor.submit(&format!("/runs/complaint-7/{action}"), &fields).await;
         assert_eq!(answer.status(), StatusCode::FORBIDDEN, "{action}");
@@ -406,7 +506,8 @@ async fn nothing_is_allowed_that_was_not_named_and_keys_and_prompts_are_for_audi
     let key = view.executions.iter().find_map(|execution| execution.key.clone()).unwrap().to_string();
     let auditor = shop.console().await;
     let (mut told, mut hidden) = (String::new(), String::new());
-    let steps = view.steps.iter().map(|step| format!("/runs/complaint-7?step={}", percent(step.command.as_str())));
+    let steps =
+        view.steps.iter().map(|step| format!("/runs/complaint-7?step={}", percent(step.command.as_str())));
     for page in steps.chain(["/runs/complaint-7".into(), "/runs/complaint-7/journal".into()]) {
         hidden.push_str(&visitor.page(&page).await);
         told.push_str(&auditor.page(&page).await);

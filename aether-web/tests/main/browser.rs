@@ -33,7 +33,9 @@ impl Browser {
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
-            .expect("these tests need the packages chromium and chromium-driver, which scripts/test installs");
+            .expect(
+                "these tests need the packages chromium and chromium-driver, which scripts/test installs",
+            );
         let mut lines = BufReader::new(driver.stdout.take().unwrap()).lines();
         let port = loop {
             let line = lines.next().expect("chromedriver says its port").unwrap();
@@ -72,10 +74,15 @@ impl Browser {
             .unwrap();
         let browser = Self { page, driver, _profile: profile };
         browser.resize(width, 900).await;
-        browser.call("Emulation.setEmulatedMedia", json!({ "features": [
+        browser
+            .call(
+                "Emulation.setEmulatedMedia",
+                json!({ "features": [
             { "name": "prefers-color-scheme", "value": if dark { "dark" } else { "light" } },
             { "name": "prefers-reduced-motion", "value": "reduce" },
-        ] })).await;
+        ] }),
+            )
+            .await;
         browser
     }
 
@@ -93,7 +100,14 @@ impl Browser {
     /// The whole page as a picture.
     pub(crate) async fn picture(&self) -> Vec<u8> {
         use base64::Engine as _;
-        let size = self.page.execute("return [document.documentElement.clientWidth, document.documentElement.scrollHeight]", vec![]).await.unwrap();
+        let size = self
+            .page
+            .execute(
+                "return [document.documentElement.clientWidth, document.documentElement.scrollHeight]",
+                vec![],
+            )
+            .await
+            .unwrap();
         let (width, height) = (size[0].as_u64().unwrap(), size[1].as_u64().unwrap().min(2_400));
         self.resize(width as u32, (height as u32).max(844)).await;
         let shot = self.call("Page.captureScreenshot", json!({ "format": "png" })).await;

@@ -119,7 +119,8 @@ impl Visitor {
     /// Sends a form as a page of the console does.
     pub(crate) async fn send(&self, path: &str, fields: &[(&str, &str)]) -> Response {
         let request = self.client.post(format!("{}{path}", self.url)).header(COOKIE, &self.cookie);
-        let request = request.header(ORIGIN, &self.url).header("content-type", "application/x-www-form-urlencoded");
+        let request =
+            request.header(ORIGIN, &self.url).header("content-type", "application/x-www-form-urlencoded");
         request.body(encoded(fields)).send().await.unwrap()
     }
 

@@ -73,7 +73,11 @@ async fn a_page_of_a_run_that_goes_on_gets_what_is_appended_also_by_another_proc
     // A client of its own, which sees nothing of what the engine appends but in the file.
     let client = Engine::builder().sqlite(shop.folder.path().join("shop.db")).client().start().await.unwrap();
     let here = shop.console().await;
-    let server = Shop { engine: client, paid: std::sync::Arc::clone(&shop.paid), folder: tempfile::tempdir().unwrap() };
+    let server = Shop {
+        engine: client,
+        paid: std::sync::Arc::clone(&shop.paid),
+        folder: tempfile::tempdir().unwrap(),
+    };
     let there = server.console().await;
     let sent = async {
         for number in 0..10_u32 {
@@ -82,7 +86,8 @@ async fn a_page_of_a_run_that_goes_on_gets_what_is_appended_also_by_another_proc
         }
     };
     let until_end = |found: &[(String, String, String)]| {
-        found.iter().any(|(_, _, data)| data.contains("run_completed")) && found.last().is_some_and(|last| last.1 == "changed")
+        found.iter().any(|(_, _, data)| data.contains("run_completed"))
+            && found.last().is_some_and(|last| last.1 == "changed")
     };
     let (one, other, ()) = tokio::join!(
         read(&here, "/runs/signals/live?after=0", None, until_end),
@@ -91,7 +96,8 @@ async fn a_page_of_a_run_that_goes_on_gets_what_is_appended_also_by_another_proc
     );
     let total = shop.engine.store().run(&run).await.unwrap().unwrap().next;
     for found in [one, other] {
-        let positions: Vec<u64> = found.iter().filter(|event| event.1 == "entry").map(|event| event.0.parse().unwrap()).collect();
+        let positions: Vec<u64> =
+            found.iter().filter(|event| event.1 == "entry").map(|event| event.0.parse().unwrap()).collect();
         assert_eq!(positions, (0..total).collect::<Vec<_>>());
     }
 }
@@ -101,13 +107,17 @@ async fn a_list_is_sent_when_it_is_another_one_and_not_to_whom_has_it() {
     let shop = Shop::open().await;
     let visitor = shop.console().await;
     shop.engine.start::<booking>("1".to_owned()).id("first").await.unwrap().end().await.unwrap();
-    let found = read(&visitor, "/live/runs", None, |found| found.last().is_some_and(|last| last.2.contains("first"))).await;
+    let found =
+        read(&visitor, "/live/runs", None, |found| found.last().is_some_and(|last| last.2.contains("first")))
+            .await;
     let last = found.last().unwrap().0.clone();
     let second = async {
         shop.engine.start::<booking>("2".to_owned()).id("second").await.unwrap().end().await.unwrap();
     };
     let (found, ()) = tokio::join!(
-        read(&visitor, "/live/runs", Some(&last), |found| found.last().is_some_and(|last| last.2.contains("second"))),
+        read(&visitor, "/live/runs", Some(&last), |found| found
+            .last()
+            .is_some_and(|last| last.2.contains("second"))),
         second
     );
     assert!(found.iter().all(|(id, kind, _)| *id != last && kind == "list"), "what it had is not sent again");

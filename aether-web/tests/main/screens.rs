@@ -22,8 +22,21 @@ fn target() -> PathBuf {
 pub(crate) async fn busy_shop() -> Shop {
     let shop = Shop::open().await;
     let engine = &shop.engine;
-    engine.start::<booking>("12A".to_owned()).id("booking-12a").label("customer", "bob").await.unwrap().end().await.unwrap();
-    engine.start::<transfer>("DE89 3704".to_owned()).id("transfer-88").label("customer", "acme").await.unwrap();
+    engine
+        .start::<booking>("12A".to_owned())
+        .id("booking-12a")
+        .label("customer", "bob")
+        .await
+        .unwrap()
+        .end()
+        .await
+        .unwrap();
+    engine
+        .start::<transfer>("DE89 3704".to_owned())
+        .id("transfer-88")
+        .label("customer", "acme")
+        .await
+        .unwrap();
     shop.wait_of("transfer-88").await;
     engine.start::<welcome>("Ann".to_owned()).id("welcome-ann").await.unwrap();
     shop.wait_of("welcome-ann").await;
@@ -36,7 +49,12 @@ pub(crate) async fn busy_shop() -> Shop {
     engine.find("complaint-6").await.unwrap().end().await.unwrap();
     shop.complaint("complaint-7").await;
     for number in 1..=9 {
-        engine.start::<complaint>(format!("Order {number}")).id(format!("order-{number}")).label("customer", "acme").await.unwrap();
+        engine
+            .start::<complaint>(format!("Order {number}"))
+            .id(format!("order-{number}"))
+            .label("customer", "acme")
+            .await
+            .unwrap();
     }
     engine.start::<digest>(0).id("digest-sunday").await.unwrap().result().await.unwrap();
     shop
@@ -73,10 +91,19 @@ async fn every_page_fits_and_is_accessible_at_both_widths_in_both_themes() {
     let shop = busy_shop().await;
     let visitor = shop.console().await;
     let view = shop.engine.view(&RunId::new("complaint-6").unwrap()).await.unwrap();
-    let of = |name: &str| view.steps.iter().rev().find(|step| step.command.name() == name || step.class.as_str() == name).unwrap().command.to_string();
+    let of = |name: &str| {
+        view.steps
+            .iter()
+            .rev()
+            .find(|step| step.command.name() == name || step.class.as_str() == name)
+            .unwrap()
+            .command
+            .to_string()
+    };
     let pictures = target().join("console");
     std::fs::create_dir_all(&pictures).unwrap();
-    let more = [("workers", "/workers"), ("journal", "/runs/complaint-6/journal"), ("not-found", "/runs/nobody")];
+    let more =
+        [("workers", "/workers"), ("journal", "/runs/complaint-6/journal"), ("not-found", "/runs/nobody")];
     let mut faults = Vec::new();
     for (width, dark) in [(1440, false), (1440, true), (390, false), (390, true)] {
         let browser = Browser::open(width, dark).await;
@@ -84,17 +111,24 @@ async fn every_page_fits_and_is_accessible_at_both_widths_in_both_themes() {
             let path = path.replace("0.1.0:model", &of("llm")).replace("edited", &of("pay_back"));
             browser.resize(width, 900).await;
             open(&browser, &visitor, &path).await;
-            let overflow = "return document.documentElement.scrollWidth - document.documentElement.clientWidth";
+            let overflow =
+                "return document.documentElement.scrollWidth - document.documentElement.clientWidth";
             let overflow = browser.page.execute(overflow, vec![]).await.unwrap();
-            if overflow != Value::from(0) {
+            if overflow != 0 {
                 faults.push(format!("{name} at {width}: {overflow} pixels too wide"));
             }
             if !dark || width == 390 {
                 let rules = if dark { "{ runOnly: ['color-contrast'] }" } else { "{}" };
-                faults.extend(violations(&browser, &axe, rules).await.iter().map(|fault| format!("{name} at {width}, dark: {dark}: {fault}")));
+                faults.extend(
+                    violations(&browser, &axe, rules)
+                        .await
+                        .iter()
+                        .map(|fault| format!("{name} at {width}, dark: {dark}: {fault}")),
+                );
             }
             let theme = if dark { "dark" } else { "light" };
-            std::fs::write(pictures.join(format!("{name}-{width}-{theme}.png")), browser.picture().await).unwrap();
+            std::fs::write(pictures.join(format!("{name}-{width}-{theme}.png")), browser.picture().await)
+                .unwrap();
         }
     }
     assert!(faults.is_empty(), "{}", faults.join("\n"));

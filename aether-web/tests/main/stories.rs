@@ -46,7 +46,8 @@ pub(crate) async fn pay_back(
 /// Answer a complaint: look the order up, pay back what is due.
 #[workflow]
 pub(crate) async fn complaint(cx: &mut Cx, text: String) -> Result<String> {
-    let agent = cx.agent("support").system("You are the support of a lamp shop. SECRET-HOUSE-RULES: be generous.");
+    let agent =
+        cx.agent("support").system("You are the support of a lamp shop. SECRET-HOUSE-RULES: be generous.");
     Ok(agent.tools((look_up::tool(), pay_back::tool())).run(text).await?.answer)
 }
 
@@ -66,7 +67,9 @@ pub(crate) async fn digest(cx: &mut Cx, seconds: u64) -> Result<u32> {
     let (one, two) = cx
         .join((
             async |cx: &mut Cx| read_feed(cx, 1).await,
-            async |cx: &mut Cx| Ok::<_, StepError<Failure>>(read_feed(cx, 2).await? + read_feed(cx, 3).await?),
+            async |cx: &mut Cx| {
+                Ok::<_, StepError<Failure>>(read_feed(cx, 2).await? + read_feed(cx, 3).await?)
+            },
         ))
         .await;
     cx.sleep(Duration::from_secs(seconds)).await;
@@ -183,9 +186,11 @@ impl ModelClient for Script {
     fn chat(
         &self,
         request: ChatRequest,
-    ) -> std::pin::Pin<Box<dyn Future<Output = std::result::Result<ChatResponse, ModelError>> + Send + '_>> {
+    ) -> std::pin::Pin<Box<dyn Future<Output = std::result::Result<ChatResponse, ModelError>> + Send + '_>>
+    {
         let call = |name: &str, arguments: &str| {
-            let call = ToolCall { id: format!("call-{name}"), name: name.into(), arguments: arguments.into() };
+            let call =
+                ToolCall { id: format!("call-{name}"), name: name.into(), arguments: arguments.into() };
             ChatResponse { tool_calls: vec![call], ..ChatResponse::default() }
         };
         let answer = match request.messages.last() {
@@ -193,9 +198,10 @@ impl ModelClient for Script {
                 "pay_back",
                 r#"{"customer": "ann@example.com", "cents": 2090, "note": "One of two lamps was broken.\nWe are sorry.", "urgent": false, "speed": "normal"}"#,
             ),
-            Some(ChatMessage::Tool { content, .. }) => {
-                ChatResponse { content: Some(format!("Dear customer, it is settled: {content}")), ..ChatResponse::default() }
-            }
+            Some(ChatMessage::Tool { content, .. }) => ChatResponse {
+                content: Some(format!("Dear customer, it is settled: {content}")),
+                ..ChatResponse::default()
+            },
             _ => call("look_up", r#"{"order": "order-7"}"#),
         };
         let answer = ChatResponse {
