@@ -21,7 +21,8 @@ async fn a_person_edits_and_approves_in_a_browser_and_sees_the_run_go_on() {
     let browser = Browser::open(1440, false).await;
     let page = &browser.page;
     open(&browser, &visitor, "/inbox").await;
-    page.find(Locator::Css("a[href='/runs/complaint-7']")).await.unwrap().click().await.unwrap();
+    // The list may be replaced while it is clicked.
+    page.execute("document.querySelector(\"a[href='/runs/complaint-7']\").click()", vec![]).await.unwrap();
     page.wait()
         .for_element(Locator::XPath("//summary[text()='Edit before approving']"))
         .await
@@ -43,13 +44,15 @@ async fn a_person_edits_and_approves_in_a_browser_and_sees_the_run_go_on() {
     assert_eq!(said, "Approved with your changes. The run goes on.");
     // By itself, without being loaded again.
     page.wait().for_element(Locator::Css("#head .chip.completed")).await.unwrap();
-    page.find(Locator::XPath("//a[@data-row][.//span[text()='pay_back']]"))
-        .await
-        .unwrap()
-        .click()
-        .await
-        .unwrap();
-    page.wait().for_element(Locator::Css(".diff .new")).await.unwrap();
+    // The timeline may be replaced while it is clicked.
+    let click = "[...document.querySelectorAll('[data-row]')].find(row => row.textContent.includes('pay_back')).click()";
+    let second = std::time::Duration::from_secs(1);
+    loop {
+        page.execute(click, vec![]).await.unwrap();
+        if page.wait().at_most(second).for_element(Locator::Css(".diff .new")).await.is_ok() {
+            break;
+        }
+    }
     let panel = page.find(Locator::Css("#panel")).await.unwrap().text().await.unwrap();
     assert!(panel.contains("\"cents\": 2090") && panel.contains("\"cents\": 1500"), "{panel}");
     assert!(
