@@ -34,6 +34,7 @@ mod front_page {}
 
 pages! {
     contents = "README"
+    console = "console"
     changes = "changes"
     data_changes = "data-changes"
     encryption = "encryption"

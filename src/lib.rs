@@ -64,6 +64,8 @@ pub mod sqlite;
 pub mod sse;
 pub mod store;
 pub mod view;
+#[cfg(feature = "web")]
+pub mod web;
 
 pub use aether_core::allow_missing_deps;
 pub use aether_core::budget;

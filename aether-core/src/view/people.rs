@@ -100,6 +100,13 @@ impl RunView {
     /// ```
     pub fn for_people(&self) -> PeopleView {
         let keys = self.keys();
+        let steps = self.executions.iter().map(|execution| self.person_sees(execution, &keys)).collect();
+        PeopleView { steps, ..self.summary_for_people() }
+    }
+
+    /// What a person sees of the run itself; its steps are left out.
+    pub fn summary_for_people(&self) -> PeopleView {
+        let keys = self.keys();
         let (result, error) = shown(self.result.as_ref(), &keys);
         PeopleView {
             run: self.run.clone(),
@@ -111,8 +118,16 @@ impl RunView {
             input: shown(self.input.clone().map(Ok).as_ref(), &keys).0,
             result,
             error,
-            steps: self.executions.iter().map(|execution| self.person_sees(execution, &keys)).collect(),
+            steps: Vec::new(),
         }
+    }
+
+    /// What a person sees of the executions of one command, in the order in which their contracts were made: of a long run
+    /// this takes far less time than [`RunView::for_people`].
+    pub fn step_for_people(&self, command: &CommandId) -> Vec<PeopleStep> {
+        let keys = self.keys();
+        let own = self.executions.iter().filter(|execution| execution.command == *command);
+        own.map(|execution| self.person_sees(execution, &keys)).collect()
     }
 
     fn keys(&self) -> Vec<&str> {

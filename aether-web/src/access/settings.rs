@@ -1,0 +1,71 @@
+//! What a console was built with.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use aether_core::engine::Engine;
+use aether_effects::llm::PriceTable;
+use axum::http::request::Parts;
+use serde_json::Value;
+use tokio::sync::Semaphore;
+
+use crate::access::sessions::Sessions;
+use crate::permissions::{Actions, Role, User};
+use crate::spending::Spendings;
+
+/// Most pages that are live at one time.
+const LIVE: usize = 128;
+
+/// The program's own authentication.
+pub(crate) type Auth = Arc<dyn Fn(&Parts) -> Option<User> + Send + Sync>;
+
+/// What a console was built with.
+pub(crate) struct Settings {
+    pub(crate) engine: Engine,
+    pub(crate) allowed: Actions,
+    /// Names under which it is reached, in lower case, without a port.
+    pub(crate) hosts: Vec<String>,
+    pub(crate) auth: Option<Auth>,
+    /// Whoever opens it by a token.
+    pub(crate) actor: String,
+    pub(crate) role: Role,
+    pub(crate) prices: Option<PriceTable>,
+    /// JSON Schemas of the arguments of steps, by the step's name.
+    pub(crate) schemas: HashMap<String, Value>,
+    /// Where it is mounted, where a proxy hides that.
+    pub(crate) base: Option<String>,
+    pub(crate) secure: bool,
+}
+
+/// What all requests to one console share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) settings: Settings,
+    pub(crate) sessions: Arc<Sessions>,
+    /// One for every page that may be live.
+    pub(crate) live: Arc<Semaphore>,
+    pub(crate) spendings: Spendings,
+}
+
+impl Shared {
+    pub(crate) fn new(settings: Settings, sessions: Arc<Sessions>) -> Self {
+        let live = Arc::new(Semaphore::new(LIVE));
+        Self { settings, sessions, live, spendings: Spendings::default() }
+    }
+
+    pub(crate) fn engine(&self) -> &Engine {
+        &self.settings.engine
+    }
+}
+
+impl fmt::Debug for Settings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Settings")
+            .field("allowed", &self.allowed)
+            .field("hosts", &self.hosts)
+            .field("actor", &self.actor)
+            .field("role", &self.role)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,254 @@
+//! Forks: the bill that shows what a fork would do to the world, the form that decides about each call on it, and what
+//! differs between a fork and its origin.
+//!
+//! Promise: the plan executes nothing. A fork is started only by the bill that was shown: where a call has another
+//! outcome by then, or there is one more, it is refused.
+
+use std::collections::BTreeSet;
+
+use aether_core::engine::{Engine, ForkError, ForkPlan};
+use aether_core::id::RunId;
+use aether_core::journal::BilledCall;
+use aether_core::store::StoreError;
+use askama::Template;
+use axum::extract::Path;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Redirect, Response};
+
+use crate::access::form::Form;
+use crate::access::refusal::Refusal;
+use crate::access::visit::part;
+use crate::pages::runs::run_path;
+use crate::pages::shell::{Answer, Ask, Shell, html};
+use crate::permissions::Actions;
+use crate::text::difference::{Line, lines};
+use crate::text::json::{Shown, mark, pretty};
+
+/// Where a run is cut at its beginning, and before what failed.
+const START: &str = "start";
+const FAILURE: &str = "failure";
+
+#[derive(Debug, Template)]
+#[template(path = "fork.html")]
+struct Page {
+    shell: Shell,
+    id: String,
+    href: String,
+    before: String,
+    cut: String,
+    position: u64,
+    bill: String,
+    calls: Vec<Call>,
+    is_open: bool,
+    is_retry: bool,
+}
+
+/// A call on the bill.
+#[derive(Debug)]
+struct Call {
+    command: String,
+    outcome: &'static str,
+    class: &'static str,
+    irreversible: bool,
+    child: Option<String>,
+    args: Option<Shown>,
+    result: Option<Shown>,
+    can_keep: bool,
+    can_undo: bool,
+    /// What undoes it.
+    undo: String,
+    needs_decision: bool,
+}
+
+async fn plan(engine: &Engine, run: &RunId, before: &str) -> Result<ForkPlan, ForkError> {
+    match before {
+        START => engine.fork(run).from_start().plan().await,
+        FAILURE => engine.retry(run).plan().await,
+        command => engine.fork(run).before(command).plan().await,
+    }
+}
+
+/// What was shown: the place of the cut, and every call with its outcome.
+fn bill(plan: &ForkPlan) -> String {
+    let calls = plan.calls().iter().map(|call| {
+        let digest = call.digest.as_ref().map(ToString::to_string).unwrap_or_default();
+        format!("{} {} {digest} {:?}", call.command, call.outcome, call.key.as_ref().map(ToString::to_string))
+    });
+    mark(calls.chain([plan.position().to_string()]))
+}
+
+fn allowed(ask: &Ask) -> Result<(), Response> {
+    if ask.visit.may(Actions::FORK) {
+        return Ok(());
+    }
+    let why = "This console does not allow you to fork runs. Its program can, with `.allow(Actions::FORK)`.";
+    Err(Refusal::page(&ask.visit, StatusCode::FORBIDDEN, why, "/"))
+}
+
+fn refuse(ask: &Ask, run: &RunId, error: &ForkError) -> Response {
+    let status = match error {
+        ForkError::Store(StoreError::UnknownRun { .. }) => StatusCode::NOT_FOUND,
+        ForkError::Store(_) => StatusCode::SERVICE_UNAVAILABLE,
+        _ => StatusCode::UNPROCESSABLE_ENTITY,
+    };
+    Refusal::page(&ask.visit, status, error, &format!("/runs/{}", part(run.as_str())))
+}
+
+pub(crate) async fn page(ask: Ask, Path(id): Path<String>) -> Answer {
+    allowed(&ask)?;
+    let run = ask.run(&id)?;
+    let before = ask.get("before").unwrap_or(START).to_owned();
+    let engine = ask.shared.engine();
+    let plan = plan(engine, &run, &before).await.map_err(|error| refuse(&ask, &run, &error))?;
+    let record = engine.store().run(&run).await.map_err(|error| ask.store(&error))?;
+    html(&Page {
+        shell: ask.shell("runs", format!("Fork of {id}")).await?,
+        href: run_path(&ask.visit.base, &id),
+        cut: match before.as_str() {
+            START => "at its beginning: nothing but the input is copied".to_owned(),
+            FAILURE => "before what failed".to_owned(),
+            command => format!("before {command}"),
+        },
+        position: plan.position(),
+        bill: bill(&plan),
+        calls: plan.calls().iter().map(|call| Call::of(&ask, call)).collect(),
+        is_open: record.is_some_and(|record| !record.status.is_terminal()),
+        is_retry: before == FAILURE,
+        id,
+        before,
+    })
+}
+
+impl Call {
+    fn of(ask: &Ask, call: &BilledCall) -> Self {
+        let shown = |payload: &Option<_>| payload.as_ref().map(Shown::payload);
+        Self {
+            command: call.command.to_string(),
+            outcome: call.outcome.as_str(),
+            class: call.class.as_str(),
+            irreversible: call.irreversible,
+            child: call.child.as_ref().map(|child| run_path(&ask.visit.base, child.as_str())),
+            args: shown(&call.args),
+            result: shown(&call.result),
+            can_keep: call.can_keep(),
+            can_undo: call.can_undo(),
+            undo: call.undo.as_ref().map(|(step, _)| step.clone()).unwrap_or_default(),
+            needs_decision: call.needs_decision(),
+        }
+    }
+}
+
+/// Starts the fork that was shown.
+pub(crate) async fn start(ask: Ask, Path(id): Path<String>, form: Form) -> Answer {
+    allowed(&ask)?;
+    let run = ask.run(&id)?;
+    let engine = ask.shared.engine();
+    let mut plan =
+        plan(engine, &run, form.get("before")).await.map_err(|error| refuse(&ask, &run, &error))?;
+    if bill(&plan) != form.get("bill") {
+        let why = "The run has gone on since the bill was shown. Nothing was started; look at the bill as it is now.";
+        let back = format!("/runs/{}/fork?before={}", part(&id), part(form.get("before")));
+        return Err(Refusal::page(&ask.visit, StatusCode::CONFLICT, why, &back));
+    }
+    let commands: Vec<String> = plan.calls().iter().map(|call| call.command.to_string()).collect();
+    for command in commands {
+        plan = match form.get(&format!("call.{command}")) {
+            "keep" => plan.keep(&command),
+            "again" => plan.again(&command),
+            "undo" => plan.undo_first(&command),
+            _ => plan,
+        };
+    }
+    plan = match form.get("origin") {
+        "leave" => plan.leave_origin_running(),
+        "end" => plan.end_origin("a fork replaces it"),
+        _ => plan,
+    };
+    let fork = plan.start(ask.visit.user.name()).await.map_err(|error| refuse(&ask, &run, &error))?;
+    let to = format!("{}?done=forked", run_path(&ask.visit.base, fork.id().as_str()));
+    Ok(Redirect::to(&to).into_response())
+}
+
+#[derive(Debug, Template)]
+#[template(path = "difference.html")]
+struct Difference {
+    shell: Shell,
+    id: String,
+    href: String,
+    origin: String,
+    origin_href: String,
+    rows: Vec<Differs>,
+    same: usize,
+}
+
+/// A command that is not the same in both.
+#[derive(Debug)]
+struct Differs {
+    command: String,
+    says: &'static str,
+    input: Option<Vec<Line>>,
+    result: Option<Vec<Line>>,
+}
+
+/// Most commands whose differences are shown.
+const MOST: usize = 100;
+
+/// What differs between a fork and its origin, command by command.
+pub(crate) async fn difference(ask: Ask, Path(id): Path<String>) -> Answer {
+    let run = ask.run(&id)?;
+    if !ask.visit.audits() {
+        let why = "What differs between runs shows everything that they hold, and is for the audit role.";
+        return Err(Refusal::page(&ask.visit, StatusCode::FORBIDDEN, why, &format!("/runs/{}", part(&id))));
+    }
+    let (engine, fault) = (ask.shared.engine(), |error: StoreError| ask.store(&error));
+    let frames = engine.store().load_page(&run, 0, 1).await.map_err(fault)?;
+    let events = aether_core::store::read::events(&**engine.store(), &run, &frames).await.map_err(fault)?;
+    let origin = events.iter().find_map(|event| match event {
+        aether_core::journal::event::Event::RunCreated(e) => {
+            e.forked_from.as_ref().map(|from| from.run.clone())
+        }
+        _ => None,
+    });
+    let Some(origin) = origin else {
+        let why = "This run is no fork.";
+        return Err(Refusal::page(&ask.visit, StatusCode::NOT_FOUND, why, &format!("/runs/{}", part(&id))));
+    };
+    let (one, other) = (engine.view(&origin).await.map_err(fault)?, engine.view(&run).await.map_err(fault)?);
+    let names: BTreeSet<_> = one.steps.iter().map(|step| &step.command).collect();
+    let new = other.steps.iter().filter(|step| !names.contains(&step.command)).map(|step| &step.command);
+    let (mut rows, mut same) = (Vec::new(), 0);
+    for command in one.steps.iter().map(|step| &step.command).chain(new) {
+        let (before, after) = (one.step(command), other.step(command));
+        let text = |payload: Option<&aether_core::payload::Payload>| payload.map(pretty).unwrap_or_default();
+        let input = lines(
+            &text(before.and_then(|step| step.input.as_ref())),
+            &text(after.and_then(|step| step.input.as_ref())),
+        );
+        let ended = |step: Option<&aether_core::view::StepView>| {
+            let result = step.and_then(|step| step.result.as_ref());
+            result.map(|result| result.as_ref().map_or_else(pretty, pretty)).unwrap_or_default()
+        };
+        let result = lines(&ended(before), &ended(after));
+        let says = match (before, after) {
+            (Some(_), None) => "only in the origin",
+            (None, Some(_)) => "only in the fork",
+            _ if input.is_none() && result.is_none() => {
+                same += 1;
+                continue;
+            }
+            _ => "differs",
+        };
+        if rows.len() < MOST {
+            rows.push(Differs { command: command.to_string(), says, input, result });
+        }
+    }
+    html(&Difference {
+        shell: ask.shell("runs", format!("What differs in {id}")).await?,
+        href: run_path(&ask.visit.base, &id),
+        id,
+        origin_href: run_path(&ask.visit.base, origin.as_str()),
+        origin: origin.to_string(),
+        rows,
+        same,
+    })
+}
