@@ -99,6 +99,9 @@ pub(crate) enum Command {
     /// The store itself
     #[command(subcommand)]
     Db(Db),
+    /// Look at runs and decide in a browser: read-only, and on this machine alone, unless you say otherwise
+    #[cfg(feature = "web")]
+    Web(Web),
     /// What is wrong, and how to fix it
     Doctor,
     /// The JSON Schema of what a command prints with --json
@@ -611,6 +614,36 @@ pub(crate) struct Ages {
     /// Delete cancelled runs that ended longer ago than this
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub(crate) cancelled: Option<Duration>,
+}
+
+#[cfg(feature = "web")]
+#[derive(Debug, Args)]
+pub(crate) struct Web {
+    /// The port of this machine; 0 for a free one
+    #[arg(long, default_value_t = 0)]
+    pub(crate) port: u16,
+    /// What may be done there
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "ACTIONS")]
+    pub(crate) allow: Vec<Allowed>,
+    /// Show idempotency keys, actors, settings and system prompts, too
+    #[arg(long)]
+    pub(crate) audit: bool,
+}
+
+/// What may be done in the console.
+#[cfg(feature = "web")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Allowed {
+    /// Approve, reject, answer, and say what became of calls in doubt
+    Decide,
+    /// Send signals
+    Signal,
+    /// Cancel and terminate runs
+    End,
+    /// Fork and retry runs
+    Fork,
+    /// All of them
+    All,
 }
 
 #[derive(Debug, Args)]

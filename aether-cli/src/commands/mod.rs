@@ -26,3 +26,5 @@ pub(crate) mod start;
 pub(crate) mod streams;
 pub(crate) mod verify;
 pub(crate) mod wait;
+#[cfg(feature = "web")]
+pub(crate) mod web;

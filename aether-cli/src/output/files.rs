@@ -158,6 +158,14 @@ pub(crate) struct DecisionReport {
     pub(crate) digest: Option<String>,
 }
 
+/// `web`.
+#[cfg(feature = "web")]
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct ConsoleAddress {
+    /// The address that opens it, once.
+    pub(crate) url: String,
+}
+
 /// `doctor`.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Diagnosis {

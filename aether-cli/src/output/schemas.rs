@@ -46,6 +46,8 @@ pub(crate) fn schemas() -> Vec<(&'static str, Schema)> {
         ("db check", schema_for!(Integrity)),
         ("evidence export", schema_for!(EvidenceOutcome)),
         ("evidence verify", schema_for!(EvidenceOutcome)),
+        #[cfg(feature = "web")]
+        ("web", schema_for!(crate::output::files::ConsoleAddress)),
         ("doctor", schema_for!(Diagnosis)),
         ("error", schema_for!(ErrorReport)),
     ]

@@ -1,11 +1,14 @@
 //! Every command, once: what it does, and that its JSON is what its schema says.
 
 use std::collections::BTreeSet;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::process::Stdio;
 
 use serde_json::{Value, json};
 
 use crate::desk::{Worker, one_of_each};
-use crate::kit::{Desk, schemas, valid};
+use crate::kit::{Desk, bare, schemas, valid};
 
 /// Notes which commands were held against their schemas.
 struct Story<'d> {
@@ -231,6 +234,22 @@ fn store(story: &mut Story<'_>) {
     let forged = std::fs::read_to_string(kept).unwrap().replace("\"ada\"", "\"eve\"");
     std::fs::write(kept, forged).unwrap();
     assert!(story.desk.cli(&["evidence", "verify", kept]).exits(6).out.contains("DOES NOT HOLD"));
+
+    let mut console = bare();
+    console.arg("--db").arg(&story.desk.db).args(["web", "--json", "--allow", "decide,end"]);
+    let mut console = console.stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(console.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let url = valid("web", &line)["url"].as_str().unwrap().to_owned();
+    story.told.insert("web".into());
+    let (host, path) = url.trim_start_matches("http://").split_once('/').unwrap();
+    let mut page = String::new();
+    let mut stream = TcpStream::connect(host).unwrap();
+    write!(stream, "GET /{path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n").unwrap();
+    stream.read_to_string(&mut page).unwrap();
+    console.kill().unwrap();
+    console.wait().unwrap();
+    assert!(path.starts_with("login?token=") && page.starts_with("HTTP/1.1 200"), "{url}: {page}");
 
     let status = story.tell("db status", &[]);
     assert_eq!(status["version"], status["supported"]);

@@ -1,0 +1,37 @@
+//! `web`.
+
+use aether_web::{Actions, Options, Role, bind};
+
+use crate::args::{Allowed, Web};
+use crate::error::CliError;
+use crate::exit::Exit;
+use crate::output::files::ConsoleAddress;
+use crate::session::Session;
+
+/// Serves until the program is ended.
+pub(crate) async fn web(session: &mut Session, args: &Web) -> Result<Exit, CliError> {
+    let (engine, actor) = (session.engine().await?, session.actor()?);
+    let allowed = args.allow.iter().fold(Actions::NONE, |allowed, action| allowed | actions(*action));
+    let role = if args.audit { Role::Audit } else { Role::People };
+    let options = Options::new().bind(([127, 0, 0, 1], args.port)).allow(allowed).role(role).actor(actor);
+    let failed = |error: aether_web::ServeError| CliError::new(Exit::Failed, error.to_string());
+    let server = bind(engine, options).await.map_err(failed)?;
+    let address = ConsoleAddress { url: server.url().to_owned() };
+    if session.screen.is_json {
+        session.screen.json(&address)?;
+    } else {
+        session.screen.line(&format!("open {} (it works once; Ctrl-C ends the console)", address.url))?;
+    }
+    server.run().await.map_err(failed)?;
+    Ok(Exit::Done)
+}
+
+fn actions(allowed: Allowed) -> Actions {
+    match allowed {
+        Allowed::Decide => Actions::DECIDE,
+        Allowed::Signal => Actions::SIGNAL,
+        Allowed::End => Actions::END,
+        Allowed::Fork => Actions::FORK,
+        Allowed::All => Actions::ALL,
+    }
+}
