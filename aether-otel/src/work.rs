@@ -143,7 +143,7 @@ impl Work {
                 self.look().await;
                 next_sweep = Instant::now() + self.times.sweep;
             }
-            self.work().await;
+            let _said_in_the_log = self.work().await;
             self.save(false).await;
         }
     }
@@ -191,7 +191,8 @@ impl Work {
         }
     }
 
-    async fn work(&mut self) {
+    /// Reads what is new, and exports it.
+    async fn work(&mut self) -> Result<(), String> {
         let again = std::mem::take(&mut self.again);
         for run in std::mem::take(&mut self.moved) {
             if !self.kept.open.contains_key(&run) {
@@ -211,8 +212,9 @@ impl Work {
                 self.unreadable(&run, &error);
             }
         }
-        let _said_in_the_log = self.export().await;
+        let exported = self.export().await;
         self.registry.set(TELEMETRY_BEHIND, [(Vec::new(), count(self.reader.lag()))]);
+        exported
     }
 
     /// Takes up a run that was not in the list when that was read last.
@@ -314,13 +316,12 @@ impl Work {
     async fn flush(&mut self) -> Result<(), String> {
         self.look().await;
         self.retry_at = None;
-        self.work().await;
-        let exported = match self.reader.lag() {
-            0 => Ok(()),
-            _ => self.export().await,
-        };
+        let exported = self.work().await;
         self.save(true).await;
-        exported
+        match (exported, self.reader.lag()) {
+            (Ok(()), runs) if runs > 0 => Err(format!("{runs} runs could not be read")),
+            (exported, _) => exported,
+        }
     }
 
     async fn save(&mut self, now: bool) {
