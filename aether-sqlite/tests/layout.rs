@@ -10,8 +10,8 @@ const FLOORS: &[&[&str]] = &[
     &["sched"],
     &["base", "error", "identity", "options", "stuck", "worker_locks"],
     &["row", "schema"],
-    &["waits"],
-    &["backup", "inspect", "list", "open", "reader", "renewal", "statements", "streams"],
+    &["open", "waits"],
+    &["backup", "inspect", "list", "reader", "renewal", "statements", "streams"],
     &["batch", "prepare"],
     &[
         "calls",
