@@ -75,7 +75,8 @@ fn shown(output: &str) -> String {
             continue;
         }
         // The long form where a crate of the tests has a public type of that name, too.
-        let line = line.replace(&format!("{}/", root().display()), "").replace("std::string::String", "String");
+        let line =
+            line.replace(&format!("{}/", root().display()), "").replace("std::string::String", "String");
         let start = line.trim_start();
         if start.starts_with("--> ") || start.starts_with("::: ") {
             outside = !start[4..].starts_with("tests/ui/");
