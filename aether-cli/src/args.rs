@@ -99,7 +99,7 @@ pub(crate) enum Command {
     /// The store itself
     #[command(subcommand)]
     Db(Db),
-    /// Look at runs and decide in a browser: read-only, and on this machine alone, unless you say otherwise
+    /// The console in a browser, read-only unless told otherwise
     #[cfg(feature = "web")]
     Web(Web),
     /// What is wrong, and how to fix it

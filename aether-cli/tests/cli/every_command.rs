@@ -238,9 +238,11 @@ fn store(story: &mut Story<'_>) {
     let mut console = bare();
     console.arg("--db").arg(&story.desk.db).args(["web", "--json", "--allow", "decide,end"]);
     let mut console = console.stdout(Stdio::piped()).spawn().unwrap();
-    let mut line = String::new();
-    BufReader::new(console.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    let url = valid("web", &line)["url"].as_str().unwrap().to_owned();
+    let (mut said, mut lines) = (String::new(), BufReader::new(console.stdout.take().unwrap()));
+    while !said.ends_with("}\n") {
+        assert!(lines.read_line(&mut said).unwrap() > 0, "{said}");
+    }
+    let url = valid("web", &said)["url"].as_str().unwrap().to_owned();
     story.told.insert("web".into());
     let (host, path) = url.trim_start_matches("http://").split_once('/').unwrap();
     let mut page = String::new();
