@@ -9,7 +9,7 @@ use aether_core::contract::Status;
 use aether_core::store::{RunFilter, Store, StoreError, WaitFilter};
 use aether_core::waiting::Waiting;
 use jiff::Timestamp;
-use opentelemetry::metrics::Meter;
+use opentelemetry::metrics::{AsyncInstrument, Meter};
 
 use crate::registry::{
     APPROVAL_OLDEST, APPROVALS_OPEN, DUE_OLDEST, FAMILIES, Kind, Labels, QUEUE_DEPTH, RUNS_OPEN, RUNS_PARKED,
@@ -86,21 +86,11 @@ impl Metrics {
             match family.kind {
                 Kind::Counter => {
                     let counter = meter.f64_observable_counter(name).with_description(family.help);
-                    let read = move |to: &dyn opentelemetry::metrics::AsyncInstrument<f64>| {
-                        for (labels, value) in registry.series(family.name) {
-                            to.observe(value, &attributes(&labels));
-                        }
-                    };
-                    let _read_by_the_meter = counter.with_callback(read).build();
+                    let _read_by_the_meter = counter.with_callback(series(registry, family.name)).build();
                 }
                 Kind::Gauge => {
                     let gauge = meter.f64_observable_gauge(name).with_description(family.help);
-                    let read = move |to: &dyn opentelemetry::metrics::AsyncInstrument<f64>| {
-                        for (labels, value) in registry.series(family.name) {
-                            to.observe(value, &attributes(&labels));
-                        }
-                    };
-                    let _read_by_the_meter = gauge.with_callback(read).build();
+                    let _read_by_the_meter = gauge.with_callback(series(registry, family.name)).build();
                 }
                 Kind::Histogram => {
                     let histogram = meter.f64_histogram(name).with_description(family.help).with_unit("s");
@@ -115,6 +105,15 @@ impl Metrics {
             metric::WORKFLOW_DURATION,
         ] {
             self.registry.mirror_into(name, meter.f64_histogram(name).with_unit("s").build());
+        }
+    }
+}
+
+/// What a meter calls to read a family.
+fn series(registry: Arc<Registry>, name: &'static str) -> impl Fn(&dyn AsyncInstrument<f64>) {
+    move |to| {
+        for (labels, value) in registry.series(name) {
+            to.observe(value, &attributes(&labels));
         }
     }
 }

@@ -62,7 +62,7 @@ pub(crate) struct Work {
     kept: Kept,
     /// Nothing was ever kept.
     first: bool,
-    /// Runs to be read, each with how often nothing new was found in it.
+    /// Runs to be read.
     moved: BTreeSet<RunId>,
     /// Runs that were read too early, perhaps: their appends were not durable.
     again: BTreeSet<RunId>,

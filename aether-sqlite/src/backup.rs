@@ -15,6 +15,7 @@ use rusqlite::backup::{Backup, StepResult};
 use rusqlite::{Connection, OpenFlags};
 
 use crate::error::{OpError, opening, translate};
+use crate::open::to_look;
 use crate::{row, schema};
 
 /// Pages that are copied between two reports.
@@ -139,22 +140,14 @@ pub fn restore(
 /// The database at `path`, to read, in a transaction that keeps one moment of it; and the version of its tables.
 fn source(path: &Path) -> Result<(Connection, u32), StoreError> {
     let store = named(path);
-    let look = || {
-        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let conn = Connection::open_with_flags(path, flags)?;
-        conn.busy_timeout(PATIENCE)?;
-        let version = schema::look(&conn, &store)?;
-        if version == 0 {
-            let reason = "it holds no tables of an engine".to_owned();
-            return Err(OpError::Refused(StoreError::Open { store: store.clone(), reason }));
-        }
-        conn.execute_batch("BEGIN; SELECT count(*) FROM sqlite_schema;")?;
-        Ok((conn, version))
-    };
-    look().map_err(|error| match error {
-        OpError::Sqlite(error) => opening(&error, path, &store),
-        other => other.into_store_error(&store),
-    })
+    let (conn, version) = to_look(path, &store, PATIENCE)?;
+    if version == 0 {
+        let reason = "it holds no tables of an engine".to_owned();
+        return Err(StoreError::Open { store, reason });
+    }
+    let begun = conn.execute_batch("BEGIN; SELECT count(*) FROM sqlite_schema;");
+    begun.map_err(|error| opening(&error, path, &store))?;
+    Ok((conn, version))
 }
 
 /// Makes the file at `aside`, complete, checked and synced.

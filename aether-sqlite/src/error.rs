@@ -43,6 +43,14 @@ impl OpError {
             Self::Row(reason) => StoreError::Corrupt { store: store.into(), reason },
         }
     }
+
+    /// As [`OpError::into_store_error`], of a failure to open `path`.
+    pub(crate) fn into_open_error(self, path: &Path, store: &str) -> StoreError {
+        match self {
+            Self::Sqlite(error) => opening(&error, path, store),
+            other => other.into_store_error(store),
+        }
+    }
 }
 
 /// Whether the same write may succeed later: the medium refuses it for the moment.

@@ -5,12 +5,10 @@
 use std::path::Path;
 use std::time::Duration;
 
-use rusqlite::{Connection, OpenFlags};
-
 use aether_core::store::StoreError;
 
-use crate::error::{OpError, opening};
-use crate::schema::{SUPPORTED, look};
+use crate::open::to_look;
+use crate::schema::SUPPORTED;
 
 /// What [`inspect`] finds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,17 +46,6 @@ impl Inspected {
 pub fn inspect(path: impl AsRef<Path>) -> Result<Inspected, StoreError> {
     let path = path.as_ref();
     let store = format!("sqlite {}", path.display());
-    let version = version(path, &store).map_err(|error| match error {
-        OpError::Sqlite(error) => opening(&error, path, &store),
-        other => other.into_store_error(&store),
-    })?;
+    let (_, version) = to_look(path, &store, Duration::from_secs(5))?;
     Ok(Inspected { version, supported: SUPPORTED })
-}
-
-fn version(path: &Path, store: &str) -> Result<u32, OpError> {
-    // For writing, because a file whose log was left by a process that died can only be read by who may write to it.
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let conn = Connection::open_with_flags(path, flags)?;
-    conn.busy_timeout(Duration::from_secs(5))?;
-    look(&conn, store)
 }

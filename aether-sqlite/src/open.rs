@@ -7,20 +7,31 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, ErrorCode};
+use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use aether_core::store::StoreError;
 
-use crate::error::{OpError, opening};
+use crate::error::OpError;
 use crate::options::SqliteOptions;
 use crate::schema;
 
 /// The writer's connection, ready to use.
 pub(crate) fn open(path: &Path, store: &str, options: &SqliteOptions) -> Result<Connection, StoreError> {
-    connect(path, store, options).map_err(|error| match error {
-        OpError::Sqlite(error) => opening(&error, path, store),
-        other => other.into_store_error(store),
-    })
+    connect(path, store, options).map_err(|error| error.into_open_error(path, store))
+}
+
+/// A connection to look at the file with, which neither makes it nor changes its tables; and the version of the engine's
+/// tables in it, 0 where it has none. For writing, because a file whose log was left by a process that died can only be read
+/// by who may write to it.
+pub(crate) fn to_look(path: &Path, store: &str, patience: Duration) -> Result<(Connection, u32), StoreError> {
+    let look = || {
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let conn = Connection::open_with_flags(path, flags)?;
+        conn.busy_timeout(patience)?;
+        let version = schema::look(&conn, store)?;
+        Ok((conn, version))
+    };
+    look().map_err(|error: OpError| error.into_open_error(path, store))
 }
 
 fn connect(path: &Path, store: &str, options: &SqliteOptions) -> Result<Connection, OpError> {
