@@ -89,11 +89,16 @@ fn again(schedule: &str, plan: Plan) -> ExitCode {
         },
     };
     println!("{:#?}", case);
-    let (found, second) = (case.run(true), case.run(false));
+    let (found, second) = (case.run(true), case.run(true));
     found.ended.log.iter().for_each(|line| println!("{line}"));
     println!("trace {:016x}, {} points", found.ended.trace, found.ended.points);
     if found.ended.trace != second.ended.trace {
         println!("NOT DETERMINISTIC: the second time the trace was {:016x}", second.ended.trace);
+        let differs =
+            found.ended.log.iter().zip(&second.ended.log).position(|(first, second)| first != second);
+        for line in second.ended.log.iter().skip(differs.unwrap_or_default()).take(20) {
+            println!("the second time {line}");
+        }
         return ExitCode::FAILURE;
     }
     for violation in &found.violations {

@@ -95,6 +95,12 @@ impl Drop for EnteredScope {
     }
 }
 
+/// Makes another scope the one that is polled on this thread, and returns the former one.
+#[cfg(aether_dst)]
+pub(crate) fn exchange_scope(scope: Option<Arc<LogScope>>) -> Option<Arc<LogScope>> {
+    SCOPE.replace(scope)
+}
+
 /// Workflow code is entered, or left for an effect or the engine: silences this thread or lifts that.
 pub(crate) fn entered(workflow_code: bool) {
     // Tasks of an explored schedule take turns on one thread in the middle of a poll.

@@ -197,12 +197,12 @@ pub(crate) fn current_state() -> Option<u16> {
 /// What this thread says about who is polled on it. A scheduler whose tasks take turns on one thread keeps it for each.
 #[cfg(aether_dst)]
 #[derive(Debug)]
-pub struct Polled(Phase, Option<u16>, Option<RunId>);
+pub struct Polled(Phase, Option<u16>, Option<RunId>, Option<Arc<LogScope>>);
 
 #[cfg(aether_dst)]
 impl Default for Polled {
     fn default() -> Self {
-        Self(Phase::Outside, None, None)
+        Self(Phase::Outside, None, None, None)
     }
 }
 
@@ -213,6 +213,7 @@ impl Polled {
         self.0 = PHASE.with(|p| p.replace(self.0));
         self.1 = STATE.with(|s| s.replace(self.1));
         self.2 = RUN.replace(self.2.take());
+        self.3 = crate::run::replayed_log::exchange_scope(self.3.take());
     }
 }
 

@@ -163,6 +163,8 @@ fn end_tasks(tasks: &mut Vec<Task>, life: u64) {
     for task in tasks {
         // It waits for a lock that nobody releases: its stack is leaked. Unwinding it would end in the engine's own nets.
         std::mem::forget(task.coroutine.take());
+        // What it was polling has the rest of its run in it, which must not go while another schedule is played.
+        drop(std::mem::take(&mut task.polled));
     }
 }
 
