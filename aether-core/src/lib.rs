@@ -27,6 +27,6 @@ pub mod workflow;
 
 pub use vocabulary::environment;
 pub use vocabulary::{
-    budget, clock_change, contract, deps, failure, id, labels, limits, outcome, payload, queue, trace,
-    waiting,
+    budget, clock_change, contract, deps, failure, id, labels, limits, measures, outcome, payload, queue,
+    trace, waiting,
 };

@@ -18,6 +18,10 @@ pub(crate) enum Kind {
     Counter,
     Gauge,
     Histogram,
+    /// A histogram that the engine keeps: a meter reads its sum and its count.
+    Measured,
+    /// A sum and a count.
+    Summary,
 }
 
 /// A family of metrics.
@@ -50,17 +54,36 @@ pub(crate) const DUE_OLDEST: &str = "aether_due_oldest_seconds";
 pub(crate) const APPROVALS_OPEN: &str = "aether_approvals_open";
 pub(crate) const APPROVAL_OLDEST: &str = "aether_approval_oldest_seconds";
 pub(crate) const QUEUE_DEPTH: &str = "aether_queue_depth";
+pub(crate) const APPEND_SECONDS: &str = "aether_append_seconds";
+pub(crate) const APPEND_BATCH: &str = "aether_append_batch";
+pub(crate) const REPLAY_SECONDS: &str = "aether_replay_seconds";
+pub(crate) const REPLAYED_EVENTS: &str = "aether_replayed_events_total";
+pub(crate) const LEASES_LOST: &str = "aether_leases_lost_total";
+pub(crate) const STORE_ERRORS: &str = "aether_store_errors_total";
 pub(crate) const TELEMETRY_BEHIND: &str = "aether_telemetry_runs_behind";
 
 /// Every family, by name.
 pub(crate) const FAMILIES: &[Family] = &[
+    family(APPEND_BATCH, Kind::Summary, "Appends that the store has written in one commit."),
+    family(
+        APPEND_SECONDS,
+        Kind::Measured,
+        "Time from when a run of this process handed an append to the store until it was durable.",
+    ),
     family(APPROVAL_OLDEST, Kind::Gauge, "Age of the oldest open approval."),
     family(APPROVALS_OPEN, Kind::Gauge, "Approvals that wait for a person."),
     family(CLAIM_DELAY, Kind::Histogram, "Time from when a waiting run was due until a worker took it."),
     family(DUE_OLDEST, Kind::Gauge, "How long the oldest due run has waited for a worker."),
+    family(LEASES_LOST, Kind::Counter, "Runs that another worker has taken over from this process."),
     family(LLM_COST, Kind::Counter, "Cost of answers of models, by the program's table of prices."),
     family(LLM_TOKENS, Kind::Counter, "Tokens of questions to models and of their answers."),
     family(QUEUE_DEPTH, Kind::Gauge, "Runs of a queue that have not begun."),
+    family(
+        REPLAY_SECONDS,
+        Kind::Measured,
+        "Time to take a run up again: to read its journal, and to pass all that is recorded.",
+    ),
+    family(REPLAYED_EVENTS, Kind::Counter, "Events of the journals of runs that were taken up again."),
     family(RUN_SECONDS, Kind::Histogram, "Time from the start of a run to its end, waits included."),
     family(RUNS_ENDED, Kind::Counter, "Runs that ended."),
     family(RUNS_OPEN, Kind::Gauge, "Runs that have not ended."),
@@ -73,6 +96,7 @@ pub(crate) const FAMILIES: &[Family] = &[
         "Time of a step, with all its attempts and the waits between them.",
     ),
     family(STEPS, Kind::Counter, "Steps that have an outcome."),
+    family(STORE_ERRORS, Kind::Counter, "Errors of the store that this process met."),
     family(
         EXPORT_FAILURES,
         Kind::Counter,
@@ -93,8 +117,9 @@ const BOUNDS: [f64; 17] = [
 pub(crate) struct Series {
     /// The number; of a histogram, the sum.
     pub(crate) value: f64,
-    count: u64,
-    buckets: [u64; BOUNDS.len()],
+    pub(crate) count: u64,
+    /// Upper bounds in ascending order, each with how many values are not above it.
+    pub(crate) buckets: Vec<(f64, u64)>,
 }
 
 type AllSeries = BTreeMap<&'static str, BTreeMap<Labels, Series>>;
@@ -122,7 +147,10 @@ impl Registry {
         let series = all.entry(family).or_default().entry(labels).or_default();
         series.value += value;
         series.count += 1;
-        for (bound, bucket) in BOUNDS.iter().zip(&mut series.buckets) {
+        if series.buckets.is_empty() {
+            series.buckets = BOUNDS.map(|bound| (bound, 0)).into();
+        }
+        for (bound, bucket) in &mut series.buckets {
             *bucket += u64::from(value <= *bound);
         }
     }
@@ -139,18 +167,23 @@ impl Registry {
         self.mirrored.lock().unwrap_or_else(PoisonError::into_inner).insert(family, histogram);
     }
 
-    /// Replaces all series of a gauge.
+    /// Replaces all series of a family.
     pub(crate) fn set(&self, family: &'static str, series: impl IntoIterator<Item = (Labels, f64)>) {
         let series =
             series.into_iter().map(|(labels, value)| (labels, Series { value, ..Series::default() }));
         self.lock().insert(family, series.collect());
     }
 
+    /// Replaces what there is of a family that has one series.
+    pub(crate) fn set_whole(&self, family: &'static str, series: Series) {
+        self.lock().insert(family, BTreeMap::from([(Labels::new(), series)]));
+    }
+
     /// The series of one family, with their labels.
-    pub(crate) fn series(&self, family: &str) -> Vec<(Labels, f64)> {
+    pub(crate) fn series(&self, family: &str) -> Vec<(Labels, Series)> {
         let all = self.lock();
         let series = all.get(family).into_iter().flatten();
-        series.map(|(labels, series)| (labels.clone(), series.value)).collect()
+        series.map(|(labels, series)| (labels.clone(), series.clone())).collect()
     }
 
     /// The text for Prometheus.
@@ -162,13 +195,16 @@ impl Registry {
             let kind = match family.kind {
                 Kind::Counter => "counter",
                 Kind::Gauge => "gauge",
-                Kind::Histogram => "histogram",
+                Kind::Histogram | Kind::Measured => "histogram",
+                Kind::Summary => "summary",
             };
             // Writing to a string does not fail.
             let _written = write!(text, "# HELP {0} {1}\n# TYPE {0} {kind}\n", family.name, family.help);
             for (labels, series) in series {
                 match family.kind {
-                    Kind::Histogram => histogram(&mut text, family.name, labels, series),
+                    Kind::Histogram | Kind::Measured | Kind::Summary => {
+                        distribution(&mut text, family, labels, series)
+                    }
                     _ => line(&mut text, family.name, labels, None, series.value),
                 }
             }
@@ -183,12 +219,15 @@ pub(crate) fn attributes(labels: &[(&'static str, String)]) -> Vec<KeyValue> {
 }
 
 #[allow(clippy::cast_precision_loss, reason = "a count beyond 2^53 is out of reach")]
-fn histogram(text: &mut String, name: &str, labels: &Labels, series: &Series) {
-    let buckets = format!("{name}_bucket");
-    for (bound, count) in BOUNDS.iter().zip(series.buckets) {
-        line(text, &buckets, labels, Some(bound.to_string()), count as f64);
+fn distribution(text: &mut String, family: &Family, labels: &Labels, series: &Series) {
+    let name = family.name;
+    if family.kind != Kind::Summary {
+        let buckets = format!("{name}_bucket");
+        for (bound, count) in &series.buckets {
+            line(text, &buckets, labels, Some(bound.to_string()), *count as f64);
+        }
+        line(text, &buckets, labels, Some("+Inf".into()), series.count as f64);
     }
-    line(text, &buckets, labels, Some("+Inf".into()), series.count as f64);
     line(text, &format!("{name}_sum"), labels, None, series.value);
     line(text, &format!("{name}_count"), labels, None, series.count as f64);
 }

@@ -10,6 +10,7 @@ use aether_core::id::RunId;
 use aether_core::store::{RunFilter, RunRecord, Store, StoreError};
 use jiff::Timestamp;
 
+use crate::metrics::OpenRuns;
 use crate::progress::{Kept, Reached};
 
 /// Runs of one page of the list.
@@ -17,14 +18,14 @@ const PAGE: usize = 500;
 /// Age from which no creation can be under way any more that gets an earlier place in the list.
 const SETTLED: Duration = Duration::from_secs(60);
 
-/// Adds new runs to `kept`, and returns those that have something new. `first` says that nothing was ever kept: then runs
+/// Adds new runs to `kept`, and returns those that have something new, and how many are open. `first` says that nothing was ever kept: then runs
 /// that ended a minute ago or longer are left to a backfill.
 pub(crate) async fn sweep(
     store: &dyn Store,
     kept: &mut Kept,
     now: Timestamp,
     first: bool,
-) -> Result<BTreeSet<RunId>, StoreError> {
+) -> Result<(BTreeSet<RunId>, OpenRuns), StoreError> {
     let settled = now.checked_sub(SETTLED).unwrap_or(Timestamp::MIN);
     let mut found = Found { moved: BTreeSet::new(), seen: BTreeSet::new() };
     let mut floor = kept.floor;
@@ -44,12 +45,13 @@ pub(crate) async fn sweep(
             found.look_at(record, kept);
         }
     }
-    let mut open = RunFilter::new().open().limit(PAGE);
+    let (mut open, mut counted) = (RunFilter::new().open().limit(PAGE), OpenRuns::default());
     loop {
         let page = store.runs(open.clone()).await?;
         let Some(last) = page.last() else { break };
         open.after = Some(last.place);
         for record in &page {
+            counted.add(record);
             if first {
                 begin(record, kept);
             }
@@ -60,7 +62,7 @@ pub(crate) async fn sweep(
     // Ended since, or purged: reading tells.
     let Found { mut moved, seen } = found;
     moved.extend(kept.open.keys().filter(|run| !seen.contains(*run)).cloned());
-    Ok(moved)
+    Ok((moved, counted))
 }
 
 struct Found {

@@ -136,7 +136,7 @@ impl TelemetryBuilder {
         }
         let (store, registry) = (Arc::clone(engine.store()), Arc::new(Registry::default()));
         let exporter = exporter.map(Arc::<dyn Exporter>::from);
-        let metrics = Metrics::new(Arc::clone(&registry), Arc::clone(&store));
+        let metrics = Metrics::new(Arc::clone(&registry), Arc::clone(&store), engine.gauge());
         let reader =
             Reader::new(Arc::clone(&store), settings.clone(), Arc::clone(&registry), exporter.is_some());
         let (asks, asked) = mpsc::channel(8);

@@ -179,8 +179,10 @@ impl Work {
     }
 
     async fn look(&mut self) {
+        let began = std::time::Instant::now();
         match sweep(&*self.store, &mut self.kept, Timestamp::now(), self.first).await {
-            Ok(moved) => {
+            Ok((moved, open)) => {
+                self.metrics.set_open_runs(open, began);
                 self.first = false;
                 self.moved.extend(moved);
             }
@@ -298,7 +300,8 @@ impl Work {
 
     /// They take turns, so that one that is refused for good does not stand in the way of the others.
     fn turn(&self, suspects: Vec<RunId>) -> Option<RunId> {
-        let failures = self.registry.series(EXPORT_FAILURES).iter().map(|(_, value)| *value).sum::<f64>();
+        let failures =
+            self.registry.series(EXPORT_FAILURES).iter().map(|(_, series)| series.value).sum::<f64>();
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count")]
         let at = (failures as usize).checked_rem(suspects.len())?;
         suspects.into_iter().nth(at)

@@ -99,11 +99,16 @@ async fn the_text_is_what_a_strict_parser_takes_and_counts_what_happened() {
         (r#"aether_llm_tokens_total{kind="cache_read",model="gpt-test-2026"}"#, 9.0),
         (r#"aether_run_seconds_count{status="completed",workflow="order"}"#, 1.0),
         (r#"aether_step_seconds_count{class="llm",step="llm.clerk"}"#, 2.0),
+        ("aether_replay_seconds_count", 0.0),
+        ("aether_leases_lost_total", 0.0),
         ("aether_runs_parked", 0.0),
         ("aether_approvals_open", 0.0),
     ] {
         assert_eq!(value(&text, series), Some(expected), "{series}\n{text}");
     }
+    let (appends, batches) = ("aether_append_batch_sum", "aether_append_batch_count");
+    assert!(value(&text, appends) > value(&text, batches) && value(&text, batches) > Some(1.0), "{text}");
+    assert!(value(&text, r#"aether_append_seconds_bucket{le="60"}"#) > Some(20.0), "{text}");
     engine.shutdown().await.unwrap();
 }
 
@@ -136,6 +141,7 @@ async fn a_meter_reads_the_same_and_the_durations_of_the_conventions_for_otlp() 
         other => panic!("{name} is {other:?}"),
     };
     assert_eq!((sum("aether_runs_started"), sum("aether_llm_tokens")), (2.0, 63.0));
+    assert!(sum("aether_append_seconds_count") > 20.0 && sum("aether_append_seconds_sum") > 0.0);
     for (name, count) in [
         ("aether_run_seconds", 2),
         ("gen_ai.client.operation.duration", 3),

@@ -8,7 +8,8 @@ use floors::Layout;
 
 const FLOORS: &[&[&str]] = &[
     &["exporter", "nested", "otlp", "progress", "registry", "scopes", "semconv"],
-    &["metrics", "settings", "sweep", "timeline"],
+    &["metrics", "settings", "timeline"],
+    &["sweep"],
     &["attributes"],
     &["fold"],
     &["counting"],

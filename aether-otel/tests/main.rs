@@ -12,6 +12,7 @@ mod dependencies;
 mod journal;
 mod killed;
 mod kit;
+mod measured;
 mod nested;
 mod outage;
 mod propagation;

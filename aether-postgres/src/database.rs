@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
+use aether_core::measures::BatchCounter;
 use aether_core::store::{Durability, StoreError};
 use futures_util::future::{Either, select};
 use tokio::sync::{Notify, Semaphore, SemaphorePermit};
@@ -42,6 +43,8 @@ pub(crate) struct Database {
     pub(crate) clock: Arc<PlaceClock>,
     /// Where the journals end that this process appends to.
     pub(crate) heads: Heads,
+    /// What the writers have written.
+    pub(crate) batches: BatchCounter,
     /// What this process knows of its claims.
     pub(crate) claims: Claims,
     /// The workers of this process, and when they were last said to be there.
@@ -125,6 +128,7 @@ impl Database {
             name: describe(&config, &options).into(),
             clock: Arc::new(PlaceClock::new()),
             heads: Heads::default(),
+            batches: BatchCounter::default(),
             claims: Claims::default(),
             present: Present::default(),
             doors: Doors::default(),

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use aether_core::id::{CodeId, CommandId, Epoch, IdempotencyKey, Position, RunId, WorkerId};
 use aether_core::journal::{LargeValue, StoredFrame};
+use aether_core::measures::Batches;
 use aether_core::payload::Payload;
 use aether_core::queue::{LimitPattern, Serves};
 use aether_core::store::ledger::{LedgerEntry, Reservation};
@@ -183,6 +184,11 @@ impl Store for PostgresStore {
 
     fn durability(&self) -> Durability {
         self.shared.all().iter().map(|database| database.durability()).min().unwrap_or(Durability::PowerLoss)
+    }
+
+    fn batches(&self) -> Option<Batches> {
+        let all = self.shared.all().iter().map(|database| database.batches.read());
+        Some(all.sum())
     }
 
     fn register(

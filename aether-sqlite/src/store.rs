@@ -15,6 +15,7 @@ use aether_core::engine::PrepareError;
 use aether_core::id::{CodeId, CommandId, Epoch, IdempotencyKey, Position, RunId, WorkerId};
 use aether_core::journal::LargeValue;
 use aether_core::journal::StoredFrame;
+use aether_core::measures::{BatchCounter, Batches};
 use aether_core::payload::Payload;
 use aether_core::queue::{LimitPattern, Serves};
 use aether_core::store::StoredEffect;
@@ -51,6 +52,7 @@ pub struct SqliteStore {
     writer: Mutex<Option<JoinHandle<()>>>,
     readers: Readers,
     locks: Arc<WorkerLocks>,
+    batches: Arc<BatchCounter>,
 }
 
 impl SqliteStore {
@@ -92,14 +94,20 @@ impl SqliteStore {
         let readers = Readers::start(path, &watch, &name, &options).map_err(no_thread)?;
         let (queue, ops) = unbounded();
         let (ready, begun) = unbounded();
-        let config =
-            WriterConfig { path: path.to_owned(), store: name.clone(), options: options.clone(), watch };
+        let batches = Arc::<BatchCounter>::default();
+        let config = WriterConfig {
+            path: path.to_owned(),
+            store: name.clone(),
+            options: options.clone(),
+            watch,
+            batches: Arc::clone(&batches),
+        };
         let serving = move || writer::serve(conn, &config, &ops, &ready);
         let writer = spawn("aether-sqlite-writer", serving).map_err(no_thread)?;
         begun.recv().unwrap_or_else(|_| Err(gone(&name)))?;
         let locks = Arc::new(WorkerLocks::beside(path));
         let writer = Mutex::new(Some(writer));
-        Ok(Self { name, path: path.to_owned(), options, ops: queue, writer, readers, locks })
+        Ok(Self { name, path: path.to_owned(), options, ops: queue, writer, readers, locks, batches })
     }
 
     /// Runs the user's migrations; see [`EngineSqlite::prepare`](crate::EngineSqlite::prepare).
@@ -162,6 +170,10 @@ impl Store for SqliteStore {
 
     fn durability(&self) -> Durability {
         Durability::PowerLoss
+    }
+
+    fn batches(&self) -> Option<Batches> {
+        Some(self.batches.read())
     }
 
     fn transactions(&self) -> Option<&'static str> {

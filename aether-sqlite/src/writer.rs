@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 
+use aether_core::measures::BatchCounter;
 use aether_core::store::ledger::Acquired;
 use aether_core::store::{Append, AppendError, StoreError};
 
@@ -75,6 +76,7 @@ pub(crate) struct WriterConfig {
     pub(crate) store: Arc<str>,
     pub(crate) options: SqliteOptions,
     pub(crate) watch: FileWatch,
+    pub(crate) batches: Arc<BatchCounter>,
 }
 
 struct Writer<'c> {
@@ -306,6 +308,8 @@ impl<'c> Writer<'c> {
             Ok(()) => match self.config.watch.check() {
                 Ok(()) => {
                     self.is_written();
+                    let appends = self.done.iter().filter(|done| matches!(done, Done::Appended(..)));
+                    self.config.batches.committed(appends.count());
                     self.done.drain(..).for_each(Done::committed);
                 }
                 Err(lost) => {

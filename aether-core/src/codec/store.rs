@@ -28,6 +28,7 @@ use crate::store::waits::{ListedWait, OpenWait, WaitFilter};
 use crate::store::workers::{KnownWorker, LostRun, Serving, WorkerRecord};
 use crate::vocabulary::id::{CodeId, CommandId, Epoch, IdempotencyKey, Position, RunId, WorkerId};
 use crate::vocabulary::labels::Labels;
+use crate::vocabulary::measures::Batches;
 use crate::vocabulary::payload::Payload;
 use crate::vocabulary::queue::{LimitPattern, Serves};
 
@@ -42,6 +43,10 @@ impl Store for CodedStore {
 
     fn clock(&self) -> Option<Arc<dyn StoreClock>> {
         self.inner.clock()
+    }
+
+    fn batches(&self) -> Option<Batches> {
+        self.inner.batches()
     }
 
     fn register(

@@ -706,6 +706,7 @@ impl EngineBuilder {
             steps,
             observers: broadcast::channel(4096).0,
             redaction: self.redaction,
+            gauge: Arc::default(),
         };
         let inner = Arc::new_cyclic(|inner| Inner {
             children: Arc::new(ChildRuns(Weak::clone(inner))),

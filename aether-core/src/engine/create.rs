@@ -158,6 +158,7 @@ async fn create_and_launch(inner: &Arc<Inner>, new: NewRunOf) -> Result<Created,
             streams: Vec::new(),
             adopts: None,
             queued: false,
+            read_since: None,
         };
         shared.observe(&origin.id, || at, vec![created]);
         launch_run(

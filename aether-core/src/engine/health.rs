@@ -2,6 +2,7 @@
 //!
 //! Promise: asking changes nothing, except for `/drain`, and answers in bounded time, also where the store does not.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::{Either, select};
@@ -9,6 +10,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::engine::inner::{Engine, Inner, now};
+use crate::vocabulary::measures::Gauge;
 use crate::vocabulary::waiting::millis;
 
 /// How long a probe waits for the store.
@@ -151,6 +153,19 @@ impl Engine {
             draining: inner.settings.advances && self.is_draining() || inner.is_stopping(),
             broken,
         }
+    }
+
+    /// Measures this engine's own work, from its start on: for metrics. `aether-otel` makes them of it.
+    ///
+    /// ```
+    /// # use aether_core::engine::Engine;
+    /// # fn example(engine: &Engine) {
+    /// let appends = engine.gauge().read().appends;
+    /// println!("{} appends took {:?}", appends.count(), appends.sum);
+    /// # }
+    /// ```
+    pub fn gauge(&self) -> Arc<Gauge> {
+        Arc::clone(&self.inner.shared.gauge)
     }
 
     /// Answers the HTTP probes of orchestrators and load balancers; `None` for any other path. Mount it in the program's

@@ -85,6 +85,7 @@ async fn keep(inner: &Inner) -> Duration {
         match renew(inner).await {
             Ok(lost) => inner.lose(lost),
             Err(error) => {
+                shared.gauge.store_failed(error.kind());
                 tracing::warn!(target: "aether::engine", %error, "cannot renew leases");
                 inner.watch().pause(shared.environment.monotonic());
                 return retry;
@@ -106,6 +107,7 @@ async fn keep(inner: &Inner) -> Duration {
             watch.period().map_or(period, |of_others| of_others.min(period))
         }
         Err(error) => {
+            shared.gauge.store_failed(error.kind());
             tracing::warn!(target: "aether::engine", %error, "cannot look at the leases of other workers");
             inner.watch().pause(until);
             retry

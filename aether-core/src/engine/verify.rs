@@ -298,6 +298,7 @@ pub(crate) async fn replay(inner: &Arc<Inner>, id: &RunId, recorded: Read) -> Re
             streams: Vec::new(),
             adopts: None,
             queued: false,
+            read_since: None,
         };
         Run::new(Arc::clone(&inner.shared), origin)
     };

@@ -130,8 +130,9 @@ pub(super) async fn claim(inner: &Arc<Inner>, only: Option<RunId>) -> Result<usi
     };
     let leases = shared.store.claim(request).await;
     let answered = shared.environment.monotonic();
-    if leases.is_ok() {
-        inner.vitals().claimed = Some(answered);
+    match &leases {
+        Ok(_) => inner.vitals().claimed = Some(answered),
+        Err(error) => shared.gauge.store_failed(error.kind()),
     }
     let leases = leases?;
     let claimed = leases.len();

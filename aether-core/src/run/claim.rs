@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Deref;
 use std::sync::{Arc, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use jiff::Timestamp;
 use tokio::sync::OwnedRwLockReadGuard;
@@ -66,6 +67,10 @@ pub(crate) struct Run {
     pub(crate) queued: bool,
     /// The claim began with a history to replay.
     resumed: bool,
+    /// When its journal began to be read, by the monotonic clock.
+    read_since: Option<Duration>,
+    /// The position at which the claim began.
+    began_at: Position,
     /// The code that advances the run from now on, where other code recorded it, until that is written.
     adopts: Mutex<Option<RunCode>>,
     /// When it was written.
@@ -137,6 +142,8 @@ pub(crate) struct Origin {
     pub(crate) adopts: Option<RunCode>,
     /// Whether the claim holds a slot of a queue: then it is released as soon as the run only waits.
     pub(crate) queued: bool,
+    /// When its journal began to be read, by the monotonic clock; `None` where none was read to advance it.
+    pub(crate) read_since: Option<Duration>,
 }
 
 impl Run {
@@ -152,6 +159,9 @@ impl Run {
             adopts: Mutex::new(origin.adopts),
             adopted: OnceLock::new(),
             resumed: origin.mode == Mode::Verify || !origin.history.is_empty(),
+            read_since: origin.read_since,
+            began_at: origin.next,
+            watermark: Arc::new(DurableWatermark::measured(origin.next, Arc::clone(&shared.gauge))),
             shared,
             state: Mutex::new(State {
                 next: origin.next,
@@ -164,7 +174,6 @@ impl Run {
                 effects: origin.effects.into_iter().map(|effect| (effect.key.clone(), effect)).collect(),
                 ..State::default()
             }),
-            watermark: Arc::new(DurableWatermark::from(origin.next)),
             fault: OnceLock::new(),
             permanent_failure: OnceLock::new(),
             generation: origin.generation,
@@ -296,6 +305,14 @@ impl Run {
     /// Whether the code that runs next in `scope` ran before, in this process or another one.
     pub(crate) fn is_replayed(&self, scope: &str) -> bool {
         self.mode == Mode::Verify || self.lock().history.replays(scope)
+    }
+
+    /// The code has passed all that is recorded.
+    pub(crate) fn note_replayed(&self) {
+        if let Some(since) = self.read_since {
+            let took = self.shared.environment.monotonic().saturating_sub(since);
+            self.shared.gauge.replayed(self.began_at, took);
+        }
     }
 
     /// Whether something waits durably.

@@ -26,6 +26,7 @@ impl Run {
             match ask().await {
                 Ok(answer) => return answer,
                 Err(error @ (StoreError::Locked { .. } | StoreError::Full { .. })) => {
+                    self.shared.gauge.store_failed(error.kind());
                     tracing::warn!(target: "aether::run", run = %self.id, %error, "the store is asked again");
                     self.shared.environment.sleep(wait).await;
                     wait = (wait * 2).min(LONGEST_WAIT);

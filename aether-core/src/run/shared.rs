@@ -29,6 +29,7 @@ use crate::stream::hub::StreamHub;
 use crate::vocabulary::deps::Deps;
 use crate::vocabulary::environment::Environment;
 use crate::vocabulary::id::{RunId, WorkerId};
+use crate::vocabulary::measures::Gauge;
 use crate::vocabulary::redaction::Redaction;
 
 use crate::vocabulary::limits::Limits;
@@ -71,6 +72,8 @@ pub(crate) struct EngineShared {
     pub(crate) observers: broadcast::Sender<Observed>,
     /// What is replaced before it is recorded.
     pub(crate) redaction: Redaction,
+    /// What is measured of the work of all of them.
+    pub(crate) gauge: Arc<Gauge>,
 }
 
 impl EngineShared {

@@ -5,6 +5,7 @@
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use tokio::sync::oneshot;
 
@@ -12,6 +13,7 @@ use crate::sched::{AtomicU64, Notify, OnceLock, OneshotSender, oneshot};
 use crate::store::error::{AppendError, StoreError};
 use crate::store::ledger::Acquired;
 use crate::vocabulary::id::{Position, RunId};
+use crate::vocabulary::measures::Gauge;
 
 /// Proof that an append is durable.
 #[derive(Debug)]
@@ -45,12 +47,19 @@ pub struct DurableWatermark {
     failure: OnceLock<AppendError>,
     changed: Notify,
     broken: Notify,
+    /// Who measures how long appends take.
+    gauge: Option<Arc<Gauge>>,
 }
 
 impl DurableWatermark {
     /// The watermark of a claim whose journal already holds every event below `position`.
     pub fn from(position: Position) -> Self {
         Self { durable: position.into(), ..Self::default() }
+    }
+
+    /// As [`DurableWatermark::from`], of a claim whose appends are measured.
+    pub(crate) fn measured(position: Position, gauge: Arc<Gauge>) -> Self {
+        Self { gauge: Some(gauge), ..Self::from(position) }
     }
 
     /// Every event below this position is durable.
@@ -119,6 +128,8 @@ pub struct Ack {
     reply: Option<OneshotSender<Result<Receipt, AppendError>>>,
     reading: Option<Reading>,
     answered: bool,
+    /// When it was handed over; only where that is measured.
+    since: Option<Instant>,
 }
 
 /// What the ledger's answer goes through before its receiver sees it.
@@ -137,7 +148,8 @@ impl Ack {
     /// An answer that only advances `watermark`. `next` is the run's next position after the append.
     pub fn silent(run: RunId, next: Position, watermark: Arc<DurableWatermark>) -> Self {
         watermark.open.fetch_add(1, Ordering::AcqRel);
-        Self { run, next, watermark, reply: None, reading: None, answered: false }
+        let since = watermark.gauge.is_some().then(Instant::now);
+        Self { run, next, watermark, reply: None, reading: None, answered: false, since }
     }
 
     /// As [`Ack::silent`], for an append whose caller waits for the answer.
@@ -177,6 +189,9 @@ impl Ack {
         // Before the reply: its receiver may look at the watermark next. The maximum, so that the watermark never falls
         // if a store acknowledges appends out of order.
         self.watermark.durable.fetch_max(self.next, Ordering::AcqRel);
+        if let (Some(gauge), Some(since)) = (&self.watermark.gauge, self.since) {
+            gauge.appended(since.elapsed());
+        }
         if let Some(reply) = self.reply.take() {
             let _gone = reply.send(Ok(Receipt { next: self.next, acquired }));
         }
@@ -190,6 +205,9 @@ impl Ack {
 
     fn fail(&mut self, error: AppendError) {
         self.answered = true;
+        if let (Some(gauge), AppendError::Store(error)) = (&self.watermark.gauge, &error) {
+            gauge.store_failed(error.kind());
+        }
         // Before the notifications: the tasks that they wake look for the failure. The first error is kept, because the
         // later appends of the claim fail only as its consequence.
         let _first_error_wins = self.watermark.failure.set(error.clone());

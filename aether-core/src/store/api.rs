@@ -20,6 +20,7 @@ use crate::store::ledger::{Acquire, LedgerEntry, LedgerStatus, LedgerUpdate, Res
 use crate::vocabulary::contract::Status;
 use crate::vocabulary::id::{CodeId, CommandId, Epoch, IdempotencyKey, Position, RunId, WorkerId};
 use crate::vocabulary::labels::Labels;
+use crate::vocabulary::measures::Batches;
 use crate::vocabulary::payload::Payload;
 use crate::vocabulary::queue::{LimitPattern, Serves};
 
@@ -236,6 +237,11 @@ pub trait Store: Any + Send + Sync + Debug {
     /// A clock that all machines on this store share, where there is one. An engine on the system's clock takes its time
     /// from there, so that hosts whose clocks differ agree on what is due. The default has none.
     fn clock(&self) -> Option<Arc<dyn StoreClock>> {
+        None
+    }
+
+    /// The batches that it has written, where it writes in batches and counts them. The default does not.
+    fn batches(&self) -> Option<Batches> {
         None
     }
 

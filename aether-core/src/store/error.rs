@@ -130,6 +130,32 @@ pub enum StoreError {
 }
 
 impl StoreError {
+    /// A short name of what is wrong, for a metric's label.
+    ///
+    /// ```
+    /// use aether_core::store::StoreError;
+    /// let full = StoreError::Full { store: "sqlite a.db".into(), reason: "no space left".into() };
+    /// assert_eq!(full.kind(), "full");
+    /// ```
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Open { .. } => "open",
+            Self::NewerSchema { .. } => "newer_schema",
+            Self::ReadOnly { .. } => "read_only",
+            Self::Full { .. } => "full",
+            Self::Locked { .. } => "locked",
+            Self::Corrupt { .. } => "corrupt",
+            Self::Lost { .. } => "lost",
+            Self::Unavailable { .. } => "unavailable",
+            Self::NoTransactions { .. } => "no_transactions",
+            Self::NoQueues { .. } => "no_queues",
+            Self::Unencodable { .. } => "unencodable",
+            Self::ContractBroken { .. } => "contract_broken",
+            Self::Codec { .. } => "codec",
+            Self::UnknownRun { .. } => "unknown_run",
+        }
+    }
+
     /// Whether the same request may succeed later by itself, without an operator's help.
     ///
     /// ```

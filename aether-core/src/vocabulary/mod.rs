@@ -16,6 +16,7 @@ pub mod id;
 pub mod labels;
 pub mod limits;
 pub(crate) mod masking;
+pub mod measures;
 pub(crate) mod net;
 pub mod outcome;
 pub mod payload;

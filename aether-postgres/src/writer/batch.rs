@@ -181,6 +181,11 @@ impl Batch {
         self.creations.len() + self.groups.len()
     }
 
+    /// How many appends there are in it.
+    pub(crate) fn appends(&self) -> usize {
+        self.groups.values().map(|group| group.items.len()).sum()
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -409,6 +409,7 @@ impl Writer {
             match written {
                 Ok(passed) => {
                     self.is_written();
+                    self.database.batches.committed(batch.appends());
                     match self.answer(batch, &passed).await {
                         Ok(again) => work.extend(again),
                         Err((error, rest)) => self.failed(&error, rest, &mut work).await,

@@ -46,6 +46,9 @@ impl RunCompletion {
             DriveEnd::Done(completion) => match run.leftover() {
                 Some(fault) => return Err(DriveEnd::Fault(fault)),
                 None => {
+                    if !run.is_proven() {
+                        run.note_replayed();
+                    }
                     run.adopt();
                     (terminal(run, completion), Vec::new())
                 }

@@ -163,6 +163,7 @@ pub(crate) async fn drive(run: &Arc<Run>, body: BoxFuture<'static, Completion>) 
         match run.prove() {
             // Who waited for it has woken this task.
             Proof::New => {
+                run.note_replayed();
                 run.adopt();
                 return Poll::Pending;
             }

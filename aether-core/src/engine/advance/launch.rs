@@ -283,6 +283,7 @@ async fn conclude(
     if matches!(fault, Fault::Append(AppendError::StaleEpoch { .. })) {
         // Another worker owns the run and will end it; handles read that end from the store. Nothing is released: the
         // release would be the other worker's.
+        inner.shared.gauge.lost_lease();
         return None;
     }
     // Released only when nothing is on its way to the store any more, or the next owner would read a journal that still
@@ -321,6 +322,9 @@ pub(crate) async fn release_run(inner: &Arc<Inner>, run: &RunId, epoch: Epoch, f
         Fault::Append(_) | Fault::Store(_) => later(now, AFTER_FAULT),
         _ => later(now, AFTER_STOP),
     };
+    if let Fault::Store(error) = &fault {
+        inner.shared.gauge.store_failed(error.kind());
+    }
     match &fault {
         Fault::ShutDown { .. } | Fault::Append(AppendError::AskedToEnd { .. }) => {
             debug!(target: log::RUN, %run, "run released; its next claim resumes it");

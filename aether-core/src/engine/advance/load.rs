@@ -63,6 +63,7 @@ pub(crate) struct Launch {
 /// Reads a claimed run from the store.
 pub(crate) async fn load(inner: &Arc<Inner>, lease: Lease) -> Result<Launch, Fault> {
     let (record, store) = (lease.run, &inner.shared.store);
+    let read_since = Some(inner.shared.environment.monotonic());
     let (recorded_by, is_parked) = (record.code.clone(), record.parked);
     let frames = store.load(&record.id, 0).await?;
     let inbox = store.inbox(&record.id, 0).await?;
@@ -96,6 +97,7 @@ pub(crate) async fn load(inner: &Arc<Inner>, lease: Lease) -> Result<Launch, Fau
             effects,
             streams,
             queued: record.terms.queue.is_some(),
+            read_since,
             adopts: (is_other && lacks.is_none()).then_some(code),
         },
         workflow,

@@ -175,6 +175,7 @@ impl ForkPlan {
             effects: Vec::new(),
             streams: Vec::new(),
             adopts: None,
+            read_since: None,
             queued: false,
             generation: Generation::default(),
         };

@@ -329,6 +329,7 @@ impl Stage {
         let origin = Origin {
             adopts: None,
             queued: false,
+            read_since: None,
             generation: Default::default(),
             id: run_id(),
             def: &FLOW,
@@ -388,6 +389,7 @@ impl Stage {
             steps: Default::default(),
             observers: broadcast::channel(1).0,
             redaction: Default::default(),
+            gauge: Default::default(),
         }
     }
 
