@@ -32,7 +32,7 @@ pub(crate) struct Standalone {
 
 /// See and steer the durable runs of this program.
 ///
-/// Nothing here advances a run: what you decide is written into the store, and takes effect in the process that advances it.
+/// Nothing but `dev` advances a run: what you decide is written into the store, and takes effect in the process that advances it.
 #[derive(Debug, Parser)]
 pub(crate) struct Embedded {
     #[command(flatten)]
@@ -102,6 +102,9 @@ pub(crate) enum Command {
     /// The console in a browser, read-only unless told otherwise
     #[cfg(feature = "web")]
     Web(Web),
+    /// A program under development: built and started again on changes, its console beside it
+    #[cfg(feature = "web")]
+    Dev(Dev),
     /// What is wrong, and how to fix it
     Doctor,
     /// The JSON Schema of what a command prints with --json
@@ -628,6 +631,19 @@ pub(crate) struct Web {
     /// Show idempotency keys, actors, settings and system prompts, too
     #[arg(long)]
     pub(crate) audit: bool,
+}
+
+#[cfg(feature = "web")]
+#[derive(Debug, Args)]
+pub(crate) struct Dev {
+    /// The folder of the program, with its Cargo.toml [default: the current one]
+    pub(crate) folder: Option<PathBuf>,
+    /// The port of the console; 0 for a free one
+    #[arg(long, default_value_t = 0)]
+    pub(crate) port: u16,
+    /// How the program is started there [default: cargo run]
+    #[arg(last = true, value_name = "COMMAND")]
+    pub(crate) command: Vec<String>,
 }
 
 /// What may be done in the console.

@@ -121,6 +121,8 @@ async fn obey(session: &mut Session, asked: Command, command: clap::Command) -> 
         Command::Db(Db::Check) => backup::check(session).await,
         #[cfg(feature = "web")]
         Command::Web(args) => crate::commands::web::web(session, &args).await,
+        #[cfg(feature = "web")]
+        Command::Dev(args) => crate::commands::dev::dev(session, args).await,
         Command::Doctor => doctor::doctor(session).await,
         Command::Schema(args) => shell::schema(session, &args),
         Command::Completions { shell } => shell::completions(session, shell, command),

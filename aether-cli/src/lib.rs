@@ -1,6 +1,6 @@
 //! The command line: see and steer durable runs, in the file of a program that runs and of one that does not.
 //!
-//! Promise: nothing here advances a run. Whoever decides something is recorded with it; what comes from outside reaches no
+//! Promise: nothing here advances a run, but `dev` inside of a program. Whoever decides something is recorded with it; what comes from outside reaches no
 //! terminal unescaped; exit codes and the JSON of `--json` keep their meaning.
 //!
 //! The binary `aether` opens a store by itself. [`run`] is the same inside of a program that links its workflows: there
@@ -14,9 +14,13 @@ mod exit;
 mod output;
 mod screen;
 mod session;
+#[cfg(feature = "web")]
+mod supervised;
 mod text;
 mod time;
 mod value;
+#[cfg(feature = "web")]
+mod watched;
 
 pub use dispatch::{run, standalone};
 pub use exit::Exit;

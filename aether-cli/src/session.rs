@@ -98,6 +98,16 @@ impl Session {
         self.open().await
     }
 
+    /// An engine of the program around the command line, which advances its runs; `None` where there is no such program.
+    #[cfg(feature = "web")]
+    pub(crate) async fn advancing(&mut self) -> Result<Option<Engine>, CliError> {
+        let Some(Target::Program(_)) = &self.target else { return Ok(None) };
+        let Some(Target::Program(builder)) = self.target.take() else { return Ok(None) };
+        let engine = builder.start().await?;
+        self.engine = Some(engine.clone());
+        Ok(Some(engine))
+    }
+
     async fn open(&mut self) -> Result<Engine, CliError> {
         if let Some(engine) = &self.engine {
             return Ok(engine.clone());

@@ -7,7 +7,7 @@ mod floors;
 use floors::Layout;
 
 const FLOORS: &[&[&str]] = &[
-    &["exit", "text", "time"],
+    &["exit", "supervised", "text", "time", "watched"],
     &["error", "output"],
     &["screen", "value"],
     &["args", "session"],

@@ -6,6 +6,8 @@ pub(crate) mod backup;
 pub(crate) mod check;
 pub(crate) mod db;
 pub(crate) mod decide;
+#[cfg(feature = "web")]
+pub(crate) mod dev;
 pub(crate) mod doctor;
 pub(crate) mod editor;
 pub(crate) mod end;

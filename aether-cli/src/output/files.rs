@@ -158,7 +158,7 @@ pub(crate) struct DecisionReport {
     pub(crate) digest: Option<String>,
 }
 
-/// `web`.
+/// `web` and `dev`.
 #[cfg(feature = "web")]
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct ConsoleAddress {

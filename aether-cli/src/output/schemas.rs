@@ -48,6 +48,8 @@ pub(crate) fn schemas() -> Vec<(&'static str, Schema)> {
         ("evidence verify", schema_for!(EvidenceOutcome)),
         #[cfg(feature = "web")]
         ("web", schema_for!(crate::output::files::ConsoleAddress)),
+        #[cfg(feature = "web")]
+        ("dev", schema_for!(crate::output::files::ConsoleAddress)),
         ("doctor", schema_for!(Diagnosis)),
         ("error", schema_for!(ErrorReport)),
     ]

@@ -244,6 +244,8 @@ fn store(story: &mut Story<'_>) {
     }
     let url = valid("web", &said)["url"].as_str().unwrap().to_owned();
     story.told.insert("web".into());
+    // By `development`.
+    story.told.insert("dev".into());
     let (host, path) = url.trim_start_matches("http://").split_once('/').unwrap();
     let mut page = String::new();
     let mut stream = TcpStream::connect(host).unwrap();

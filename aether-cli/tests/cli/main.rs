@@ -5,6 +5,7 @@ mod beside;
 mod colour;
 mod decisions;
 mod desk;
+mod development;
 mod every_command;
 mod exit_codes;
 mod files;
