@@ -152,29 +152,33 @@ impl Sender {
     /// # Errors
     /// [`StoreError`] when one cannot be read again.
     pub(crate) async fn next(&self, reader: &mut Reader, kept: &mut Kept) -> Result<Vec<RunId>, StoreError> {
-        if self.is_open() {
+        while self.is_open() {
             let batch = self.batch(reader);
             if !batch.is_empty() {
                 return Ok(batch);
             }
-            if self.read_behind(reader, kept).await? {
-                return Ok(self.batch(reader));
+            if !self.read_behind(reader, kept).await? {
+                break;
             }
         }
-        if !self.is_due() {
-            return Ok(Vec::new());
+        while self.is_due() {
+            let Some(suspect) = self.turn(reader) else { break };
+            if reader.spans(&suspect).is_empty() {
+                reader.read(&suspect, kept).await?;
+            }
+            if !reader.spans(&suspect).is_empty() {
+                return Ok(vec![suspect]);
+            }
         }
-        // They take turns, so that one that is refused for good does not stand in the way of the others.
-        let suspects: Vec<_> =
-            reader.ready().chain(reader.behind()).filter(|run| self.suspects.contains(*run)).collect();
-        let turn = self.failures.checked_rem(suspects.len());
-        let Some(suspect) = turn.and_then(|turn| suspects.get(turn)).map(|run| (*run).clone()) else {
-            return Ok(Vec::new());
-        };
-        if reader.spans(&suspect).is_empty() {
-            reader.read(&suspect, kept).await?;
-        }
-        Ok(if reader.spans(&suspect).is_empty() { Vec::new() } else { vec![suspect] })
+        Ok(Vec::new())
+    }
+
+    /// The suspect whose turn it is: one that is refused for good does not stand in the way of the others.
+    fn turn(&self, reader: &Reader) -> Option<RunId> {
+        let all = reader.ready().chain(reader.behind());
+        let suspects: Vec<_> = all.filter(|run| self.suspects.contains(*run)).collect();
+        let turn = self.failures.checked_rem(suspects.len())?;
+        suspects.get(turn).map(|run| (*run).clone())
     }
 
     /// Runs in memory that fit into one batch. While nothing is taken, each has its turn alone.

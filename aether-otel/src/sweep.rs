@@ -142,7 +142,8 @@ mod tests {
     use aether_core::journal::Frame;
     use aether_core::journal::event::RunWaiting;
     use aether_core::payload::{Digest, Payload};
-    use aether_core::store::{MemoryStore, NewRun};
+    use aether_core::store::NewRun;
+    use aether_core::store::memory::MemoryStore;
 
     use super::*;
     use crate::reader::Room;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use aether::otel::{Progress, ProgressError, TelemetryError};
 use aether::prelude::*;
+use aether_core::store::StoreError;
 use futures_util::future::BoxFuture;
 use opentelemetry_proto::tonic::trace::v1::Span;
 use opentelemetry_sdk::error::OTelSdkResult;
@@ -225,15 +226,25 @@ async fn a_catch_up_saves_how_far_it_came_and_ends_when_it_is_dropped() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_flush_says_that_nothing_could_be_read() {
+async fn a_flush_says_that_something_could_not_be_read() {
     let (folder, collector) = (tempdir().unwrap(), Collector::grpc().await);
-    let engine = engine(&folder.path().join("a.db")).await;
-    let telemetry = to_grpc(&collector).start(&engine);
-    run_all(&engine).await;
-    telemetry.flush(LONG).await.unwrap();
-    engine.shutdown().await.unwrap();
-    let error = telemetry.flush(LONG).await.unwrap_err();
-    assert!(matches!(error, TelemetryError::Store(_)), "{error:?}");
+    let file = folder.path().join("a.db");
+    let first = engine(&file).await;
+    run_all(&first).await;
+    first.shutdown().await.unwrap();
+    let damage = aether::sqlite::rusqlite::Connection::open(&file).unwrap();
+    let damaged = damage.execute("UPDATE aether_journal SET events = '[7]' WHERE run_no = 3", ()).unwrap();
+    assert!(damaged > 0);
+    drop(damage);
+    let second = engine(&file).await;
+    let telemetry = to_grpc(&collector).start(&second);
+    for _ in 0..2 {
+        let error = telemetry.flush(LONG).await.unwrap_err();
+        assert!(matches!(error, TelemetryError::Store(StoreError::Corrupt { .. })), "{error:?}");
+    }
+    // The others are there.
+    assert_eq!(collector.received.count(), 4 * (RUNS - 1));
+    second.shutdown().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
