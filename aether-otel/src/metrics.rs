@@ -148,7 +148,7 @@ impl Metrics {
                     let _read_by_the_meter = gauge.with_callback(read).build();
                 }
                 Kind::Measured | Kind::Summary => {
-                    let parts: [(&str, fn(&Series) -> f64); 2] =
+                    let parts: [(&str, Part); 2] =
                         [("sum", |series| series.value), ("count", |series| count(series.count))];
                     for (part, value) in parts {
                         let counter = meter.f64_observable_counter(format!("{name}_{part}"));
@@ -178,12 +178,11 @@ impl Metrics {
     }
 }
 
+/// The part of a series that a meter reads.
+type Part = fn(&Series) -> f64;
+
 /// What a meter calls to read a family.
-fn series(
-    registry: Arc<Registry>,
-    name: &'static str,
-    value: fn(&Series) -> f64,
-) -> impl Fn(&dyn AsyncInstrument<f64>) {
+fn series(registry: Arc<Registry>, name: &'static str, value: Part) -> impl Fn(&dyn AsyncInstrument<f64>) {
     move |to| {
         for (labels, series) in registry.series(name) {
             to.observe(value(&series), &attributes(&labels));
