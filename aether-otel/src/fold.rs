@@ -194,6 +194,16 @@ impl Fold {
         self.view.steps.len() * STEP_BYTES + whole.map(values).sum::<usize>()
     }
 
+    /// Bytes of all values that it keeps.
+    #[cfg(test)]
+    pub(crate) fn kept_values(&self) -> usize {
+        let input = self.view.input.as_ref().map_or(0, |input| input.as_str().len());
+        let output =
+            |output: &Result<Payload, Payload>| output.as_ref().map_or(0, |value| value.as_str().len());
+        let outputs = self.view.effects.iter().map(|effect| output(&effect.output)).sum::<usize>();
+        input + outputs + self.view.steps.iter().map(values).sum::<usize>()
+    }
+
     /// The name of an agent, where `command` is a question of one: it offers tools.
     fn agent_of(&self, command: &CommandId) -> Option<String> {
         let is_answered = |place: &str| around(place).next().and_then(|path| self.scopes.get(path));

@@ -279,6 +279,12 @@ impl Reader {
         self.begun
     }
 
+    /// Bytes of all values that are held.
+    #[cfg(test)]
+    pub(crate) fn kept_values(&self) -> usize {
+        self.held.values().map(|held| held.fold.kept_values()).sum()
+    }
+
     /// Bytes of all that is held, about.
     #[cfg(test)]
     pub(crate) fn bytes(&self) -> usize {

@@ -19,6 +19,9 @@ use crate::reader::Reader;
 const PAGE: usize = 500;
 /// Age from which no creation can be under way any more that gets an earlier place in the list.
 const SETTLED: Duration = Duration::from_secs(60);
+/// By how much clocks of hosts may differ. What is older by them is settled, too, for a process that lives for less than the
+/// time above.
+const CLOCKS: Duration = Duration::from_secs(3_600);
 
 /// Looks at the list of runs, again and again.
 #[derive(Debug)]
@@ -48,7 +51,8 @@ impl Sweep {
         reader: &Reader,
     ) -> Result<(BTreeSet<RunId>, OpenRuns), StoreError> {
         let looked = Instant::now();
-        let old = Timestamp::now().checked_sub(self.settled).unwrap_or(Timestamp::MIN);
+        let before = |age: Duration| Timestamp::now().checked_sub(age).unwrap_or(Timestamp::MIN);
+        let (old, ancient) = (before(self.settled), before(CLOCKS));
         let counts_from = first.then_some(self.began);
         let mut found = Found { moved: BTreeSet::new(), seen: BTreeSet::new(), reader, counts_from };
         let (mut floor, mut end) = (kept.floor, kept.floor);
@@ -66,6 +70,9 @@ impl Sweep {
                 }
                 if place <= kept.floor {
                     break 'list;
+                }
+                if record.created_at < ancient {
+                    floor = floor.max(place);
                 }
                 found.look_at(record, kept);
             }
@@ -150,9 +157,9 @@ mod tests {
     use crate::registry::Registry;
     use crate::settings::Settings;
 
-    /// Creates a run by a clock that is an hour late.
-    async fn create(store: &MemoryStore, name: &str) {
-        let at = Timestamp::now().checked_sub(Duration::from_secs(3_600)).unwrap();
+    /// Creates a run by a clock that is late.
+    async fn create(store: &MemoryStore, name: &str, late: Duration) {
+        let at = Timestamp::now().checked_sub(late).unwrap();
         let new = NewRun {
             id: RunId::new(name).unwrap(),
             workflow: "flow".into(),
@@ -178,20 +185,27 @@ mod tests {
         let reader =
             Reader::new(shared, Settings::default(), Arc::new(Registry::default()), true, Room::default());
         let mut sweep = Sweep::new(Timestamp::now());
-        create(&store, "first").await;
+        let late = CLOCKS / 2;
+        create(&store, "first", late).await;
         sweep.look(&*store, &mut kept, false, &reader).await.unwrap();
         // A creation with an earlier place may be under way.
         assert_eq!(kept.floor, 0);
         assert_eq!(kept.open.len(), 1);
-        create(&store, "second").await;
+        create(&store, "second", late).await;
         sweep.look(&*store, &mut kept, false, &reader).await.unwrap();
         assert_eq!((kept.floor, kept.open.len()), (0, 2));
         sweep.settled = Duration::ZERO;
         sweep.look(&*store, &mut kept, false, &reader).await.unwrap();
         assert!(kept.floor > 0);
+        // A process that lives for less than a minute has a floor, too.
+        let mut short = Sweep::new(Timestamp::now());
+        let floor = kept.floor;
+        create(&store, "third", CLOCKS * 2).await;
+        short.look(&*store, &mut kept, false, &reader).await.unwrap();
+        assert!(kept.floor > floor);
         // Whatever the floor, what is open is looked at.
         kept.open.clear();
         let (moved, _) = sweep.look(&*store, &mut kept, false, &reader).await.unwrap();
-        assert_eq!((moved.len(), kept.open.len()), (2, 2));
+        assert_eq!((moved.len(), kept.open.len()), (3, 3));
     }
 }
