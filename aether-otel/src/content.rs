@@ -1,6 +1,6 @@
 //! What was said, in the form of the conventions: messages made of parts.
 //!
-//! Promise: its secrets are replaced, text by text, and nothing of it is here unless content may be exported.
+//! Promise: its secrets are replaced. Bytes of attachments are not part of it.
 
 use aether_core::payload::Payload;
 use aether_core::view::StepView;
