@@ -5,6 +5,6 @@ pub use aether_core::trace::{SpanName, Trace, TraceContext};
 #[cfg(any(feature = "otel-grpc", feature = "otel-http"))]
 pub use aether_otel::otlp;
 pub use aether_otel::{
-    Backfilled, FileProgress, Metrics, Nested, Progress, ProgressError, Telemetry, TelemetryBuilder,
-    TelemetryError, opentelemetry, opentelemetry_sdk, semconv,
+    Backfilled, FileProgress, Metrics, Nested, Progress, ProgressError, RefusedRun, Telemetry,
+    TelemetryBuilder, TelemetryError, opentelemetry, opentelemetry_sdk, semconv,
 };

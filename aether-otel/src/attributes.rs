@@ -7,10 +7,11 @@ use aether_core::failure::StepError;
 use aether_core::outcome::EffectClass;
 use aether_core::payload::Payload;
 use aether_core::view::StepView;
-use aether_effects::llm::{ChatMessage, ChatRequest, ChatResponse};
+use aether_effects::llm::{ChatRequest, ChatResponse};
 use opentelemetry::trace::{SpanKind, Status};
 use opentelemetry::{Array, KeyValue, StringValue, Value};
 
+use crate::content::{arguments_and_result, said};
 use crate::semconv::gen_ai::operation;
 use crate::semconv::{aether, gen_ai, general};
 use crate::settings::Settings;
@@ -132,7 +133,8 @@ fn model(step: &StepView, settings: &Settings) -> (SpanKind, String, Vec<KeyValu
     let model = asked.clone().or_else(|| answer.as_ref().map(|answer| answer.model.clone()));
     let title = match &model {
         Some(model) => format!("{} {model}", operation::CHAT),
-        None => operation::CHAT.to_owned(),
+        // Another library asks it: the name of the step is all that is known.
+        None => format!("{} {}", operation::CHAT, step.command.name()),
     };
     let provider = (settings.provider_of)(model.as_deref().unwrap_or_default());
     let mut attributes =
@@ -168,38 +170,6 @@ fn answered(answer: &ChatResponse) -> Vec<KeyValue> {
     ];
     attributes.extend(tokens.into_iter().filter(|(_, n)| *n > 0).map(|(key, n)| count(key, n)));
     attributes
-}
-
-/// What was said, as JSON.
-fn said(question: Option<&ChatRequest>, answer: Option<&ChatResponse>, settings: &Settings) -> Vec<KeyValue> {
-    let json = |key, value: serde_json::Value| text(key, settings.masking.redact(&value.to_string()));
-    let mut attributes = Vec::new();
-    if let Some(question) = question {
-        let is_system = |message: &&ChatMessage| matches!(message, ChatMessage::System { .. });
-        let (system, others): (Vec<_>, Vec<_>) = question.messages.iter().partition(is_system);
-        attributes.push(json(gen_ai::INPUT_MESSAGES, serde_json::json!(others)));
-        if !system.is_empty() {
-            attributes.push(json(gen_ai::SYSTEM_INSTRUCTIONS, serde_json::json!(system)));
-        }
-        if !question.tools.is_empty() {
-            attributes.push(json(gen_ai::TOOL_DEFINITIONS, serde_json::json!(question.tools)));
-        }
-    }
-    if let Some(answer) = answer {
-        let said = serde_json::json!([{
-            "role": "assistant", "content": answer.content, "tool_calls": answer.tool_calls,
-        }]);
-        attributes.push(json(gen_ai::OUTPUT_MESSAGES, said));
-    }
-    attributes
-}
-
-fn arguments_and_result(step: &StepView, settings: &Settings) -> Vec<KeyValue> {
-    let masked = |key, value: &Payload| text(key, settings.masking.redact(value.as_str()));
-    let arguments = step.edited.as_ref().or(step.input.as_ref());
-    let arguments = arguments.map(|value| masked(gen_ai::TOOL_CALL_ARGUMENTS, value));
-    let result = step.result.as_ref().and_then(|result| result.as_ref().ok());
-    arguments.into_iter().chain(result.map(|value| masked(gen_ai::TOOL_CALL_RESULT, value))).collect()
 }
 
 /// What a span says of an error: its class, and its text only where content may be exported, because it may quote what was

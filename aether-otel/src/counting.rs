@@ -7,18 +7,20 @@ use aether_core::view::StepView;
 use jiff::Timestamp;
 
 use crate::attributes::{Role, answer};
-use crate::fold::{About, Ended, Fold};
+use crate::fold::Fold;
 use crate::registry::{
     CLAIM_DELAY, LLM_COST, LLM_TOKENS, RUN_SECONDS, RUNS_ENDED, RUNS_STARTED, Registry, STEP_RETRIES,
     STEP_SECONDS, STEPS, UNKNOWN,
 };
 use crate::semconv::gen_ai::metric;
 use crate::semconv::{gen_ai, general};
+use crate::spans::{About, Ended};
 
-/// Counts an event that `fold` is about to take in.
-pub(crate) fn event(registry: &Registry, fold: &Fold, at: Timestamp, event: &Event) {
+/// Counts an event that `fold` is about to take in. `is_first` says that nothing of the run was counted before, by whatever
+/// process: it may have continued as new by then.
+pub(crate) fn event(registry: &Registry, fold: &Fold, is_first: bool, at: Timestamp, event: &Event) {
     match event {
-        Event::RunCreated(e) if fold.next() == 0 => {
+        Event::RunCreated(e) if is_first && fold.trace().is_none() => {
             registry.add(RUNS_STARTED, vec![("workflow", e.workflow.clone())], 1.0);
         }
         Event::RunRequeued(_) => {

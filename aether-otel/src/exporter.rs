@@ -9,21 +9,32 @@ use futures_util::future::BoxFuture;
 use opentelemetry_sdk::Resource;
 use opentelemetry_sdk::trace::{SpanData, SpanExporter};
 
+/// Why a batch was not exported.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Unexported {
+    /// The exporter said so.
+    #[error("{0}")]
+    Refused(String),
+    /// It said nothing in time.
+    #[error("no answer within {0:?}")]
+    NoAnswer(Duration),
+}
+
 /// An exporter whose type is forgotten.
 pub(crate) trait Exporter: Send + Sync + Debug {
     /// Exports a batch, or says why it did not.
-    fn export(&self, batch: Vec<SpanData>, limit: Duration) -> BoxFuture<'_, Result<(), String>>;
+    fn export(&self, batch: Vec<SpanData>, limit: Duration) -> BoxFuture<'_, Result<(), Unexported>>;
     /// What is sent with every batch.
     fn set_resource(&mut self, resource: &Resource);
 }
 
 impl<E: SpanExporter> Exporter for E {
-    fn export(&self, batch: Vec<SpanData>, limit: Duration) -> BoxFuture<'_, Result<(), String>> {
+    fn export(&self, batch: Vec<SpanData>, limit: Duration) -> BoxFuture<'_, Result<(), Unexported>> {
         Box::pin(async move {
             match tokio::time::timeout(limit, SpanExporter::export(self, batch)).await {
                 Ok(Ok(())) => Ok(()),
-                Ok(Err(error)) => Err(error.to_string()),
-                Err(_) => Err(format!("no answer within {limit:?}")),
+                Ok(Err(error)) => Err(Unexported::Refused(error.to_string())),
+                Err(_) => Err(Unexported::NoAnswer(limit)),
             }
         })
     }

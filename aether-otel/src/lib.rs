@@ -5,9 +5,12 @@
 //! for an exporter, and while one is away nothing is lost.
 
 mod attributes;
+mod content;
 mod counting;
+mod error;
 mod exporter;
 mod fold;
+mod journal;
 mod metrics;
 mod nested;
 #[cfg(any(feature = "grpc", feature = "http"))]
@@ -15,17 +18,21 @@ pub mod otlp;
 mod progress;
 mod reader;
 mod registry;
+mod saving;
 mod scopes;
 pub mod semconv;
+mod sending;
 mod settings;
+mod spans;
 mod sweep;
 mod telemetry;
 mod timeline;
 mod work;
 
+pub use error::TelemetryError;
 pub use metrics::Metrics;
 pub use nested::Nested;
 pub use opentelemetry;
 pub use opentelemetry_sdk;
 pub use progress::{FileProgress, Progress, ProgressError};
-pub use telemetry::{Backfilled, Telemetry, TelemetryBuilder, TelemetryError};
+pub use telemetry::{Backfilled, RefusedRun, Telemetry, TelemetryBuilder};

@@ -14,9 +14,9 @@ use jiff::Timestamp;
 use opentelemetry::metrics::{AsyncInstrument, Meter};
 
 use crate::registry::{
-    APPEND_BATCH, APPEND_SECONDS, APPROVAL_OLDEST, APPROVALS_OPEN, DUE_OLDEST, FAMILIES, Kind, LEASES_LOST,
-    Labels, QUEUE_DEPTH, REPLAY_SECONDS, REPLAYED_EVENTS, RUNS_OPEN, RUNS_PARKED, Registry, STORE_ERRORS,
-    Series, attributes,
+    APPEND_BATCH, APPEND_SECONDS, APPROVAL_OLDEST, APPROVALS_OPEN, BOUNDS, DUE_OLDEST, FAMILIES, Kind,
+    LEASES_LOST, Labels, QUEUE_DEPTH, REPLAY_SECONDS, REPLAYED_EVENTS, RUNS_OPEN, RUNS_PARKED, Registry,
+    STORE_ERRORS, Series, attributes,
 };
 use crate::semconv::gen_ai::metric;
 
@@ -148,7 +148,7 @@ impl Metrics {
                     let _read_by_the_meter = gauge.with_callback(read).build();
                 }
                 Kind::Measured | Kind::Summary => {
-                    let parts: [(&str, fn(&Series) -> f64); 2] =
+                    let parts: [(&str, Part); 2] =
                         [("sum", |series| series.value), ("count", |series| count(series.count))];
                     for (part, value) in parts {
                         let counter = meter.f64_observable_counter(format!("{name}_{part}"));
@@ -159,6 +159,8 @@ impl Metrics {
                 }
                 Kind::Histogram => {
                     let histogram = meter.f64_histogram(name).with_description(family.help).with_unit("s");
+                    // Those of the SDK are for milliseconds.
+                    let histogram = histogram.with_boundaries(BOUNDS.to_vec());
                     registry.mirror_into(family.name, histogram.build());
                 }
             }
@@ -169,17 +171,18 @@ impl Metrics {
             metric::INVOKE_AGENT_DURATION,
             metric::WORKFLOW_DURATION,
         ] {
-            self.registry.mirror_into(name, meter.f64_histogram(name).with_unit("s").build());
+            let histogram = meter.f64_histogram(name).with_unit("s");
+            let histogram = histogram.with_boundaries(metric::DURATION_BOUNDS.to_vec());
+            self.registry.mirror_into(name, histogram.build());
         }
     }
 }
 
+/// The part of a series that a meter reads.
+type Part = fn(&Series) -> f64;
+
 /// What a meter calls to read a family.
-fn series(
-    registry: Arc<Registry>,
-    name: &'static str,
-    value: fn(&Series) -> f64,
-) -> impl Fn(&dyn AsyncInstrument<f64>) {
+fn series(registry: Arc<Registry>, name: &'static str, value: Part) -> impl Fn(&dyn AsyncInstrument<f64>) {
     move |to| {
         for (labels, series) in registry.series(name) {
             to.observe(value(&series), &attributes(&labels));

@@ -1,6 +1,8 @@
 //! Exporters of OTLP that need no further set-up.
 //!
-//! Promise: they send nothing by themselves; what was not acknowledged counts as not sent.
+//! Promise: they send nothing by themselves; a batch that was not acknowledged counts as not sent. A batch that a collector
+//! acknowledges and of which it rejects a part ("partial success") counts as sent: the exporters of `opentelemetry-otlp` say
+//! so in a log line and nowhere else.
 
 pub use opentelemetry_otlp;
 use opentelemetry_otlp::ExporterBuildError;

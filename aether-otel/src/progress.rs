@@ -24,7 +24,9 @@ pub struct ProgressError {
     pub reason: String,
 }
 
-/// A place for the progress of one exporter: a text of a few kilobytes that only this crate reads.
+/// A place for the progress of one exporter: a text that only this crate reads. It has about 90 bytes for each run that is
+/// open or waits for its export, and about 10 for each that ended in the last minute: 9 MB for 100,000 open runs. It is
+/// saved whole, at most once a second, and no more than 100 KB of it a second on average.
 ///
 /// ```
 /// use aether_otel::{Progress, ProgressError};

@@ -1,38 +1,73 @@
 //! Reads journals on into folds, counts what is new, and keeps the spans that are not exported yet.
 //!
 //! Promise: an event is counted once in the life of the process, and by the next process only where the progress of this one
-//! was not saved. Spans of a run are exported in the order of their ends.
+//! was not saved. Spans of a run are exported in the order of their ends. Memory is bounded by bytes; what is beyond that is
+//! read again when its turn has come, and not before.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use aether_core::id::{Position, RunId};
+use aether_core::id::RunId;
 use aether_core::journal::event::Event;
-use aether_core::store::{Store, StoreError, read};
-use aether_core::trace::{SpanName, Trace, TraceContext};
+use aether_core::store::{Store, StoreError};
 use jiff::Timestamp;
 use opentelemetry_sdk::trace::SpanData;
 
 use crate::counting;
-use crate::fold::{Ended, Fold};
-use crate::progress::Kept;
+use crate::fold::Fold;
+use crate::journal::{Sink, read_on};
+use crate::progress::{Kept, Reached};
 use crate::registry::Registry;
 use crate::settings::Settings;
+use crate::spans::{Ended, bytes_of};
 
-/// Events that are read from the store at once.
-const PAGE: u64 = 2_000;
-/// Runs whose folds are kept, so that the next look at them reads only what is new.
-const FOLDS: usize = 512;
-/// Spans that wait in memory while nothing can be exported. What is beyond that is read again later.
-const WAITING: usize = 50_000;
+/// Limits of the memory of a reader.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Room {
+    /// Runs whose folds are kept, so that the next look at them reads only what is new.
+    pub(crate) runs: usize,
+    /// Bytes of all folds and of the spans that wait, about.
+    pub(crate) bytes: usize,
+    /// Bytes of the spans of one run that wait. It is read on when they are exported.
+    pub(crate) run_bytes: usize,
+}
+
+impl Default for Room {
+    fn default() -> Self {
+        Self { runs: 4_096, bytes: 64 << 20, run_bytes: 8 << 20 }
+    }
+}
+
+/// What came of reading a journal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Read {
+    /// There was nothing new.
+    Nothing,
+    /// It was read to its end.
+    Whole,
+    /// There is more, for which there is no room before its spans are exported.
+    More,
+}
 
 /// A run that is being read.
 #[derive(Debug)]
 struct Held {
     fold: Fold,
     spans: Vec<SpanData>,
+    /// Bytes of the spans.
+    span_bytes: usize,
+    /// Bytes of all of it.
+    bytes: usize,
+    /// There is more to be read.
+    more: bool,
     /// When it was used last, in uses of the reader.
     used: u64,
+}
+
+impl Held {
+    fn has_ended(&self) -> bool {
+        self.fold.view.status.is_terminal()
+    }
 }
 
 /// The runs that are being read.
@@ -43,10 +78,17 @@ pub(crate) struct Reader {
     registry: Arc<Registry>,
     /// Whether spans are wanted.
     exports: bool,
+    room: Room,
     held: BTreeMap<RunId, Held>,
+    /// The runs that are held, by when they were used last.
+    by_use: BTreeMap<u64, RunId>,
     uses: u64,
-    /// Runs with spans that are neither exported nor in memory.
-    behind: BTreeSet<RunId>,
+    /// Bytes of all that is held.
+    bytes: usize,
+    /// Runs with spans that are neither exported nor in memory, and whether they have ended.
+    behind: BTreeMap<RunId, bool>,
+    /// Journals that were read from their beginning.
+    begun: u64,
 }
 
 impl Reader {
@@ -55,93 +97,142 @@ impl Reader {
         settings: Settings,
         registry: Arc<Registry>,
         exports: bool,
+        room: Room,
     ) -> Self {
-        let (held, behind) = (BTreeMap::new(), BTreeSet::new());
-        Self { store, settings, registry, exports, held, uses: 0, behind }
+        Self {
+            store,
+            settings,
+            registry,
+            exports,
+            room,
+            held: BTreeMap::new(),
+            by_use: BTreeMap::new(),
+            uses: 0,
+            bytes: 0,
+            behind: BTreeMap::new(),
+            begun: 0,
+        }
     }
 
-    /// Reads what a run has recorded since the last look. Says whether there was anything.
-    pub(crate) async fn read(&mut self, run: &RunId, kept: &mut Kept) -> Result<bool, StoreError> {
-        let Some(reached) = kept.open.get(run).copied() else { return Ok(false) };
-        self.uses += 1;
-        let mut held = match self.held.remove(run) {
+    /// Reads what a run has recorded since the last look.
+    pub(crate) async fn read(&mut self, run: &RunId, kept: &mut Kept) -> Result<Read, StoreError> {
+        let Some(reached) = kept.open.get(run).copied() else { return Ok(Read::Nothing) };
+        let mut held = match self.release(run) {
             Some(held) => held,
             None => match self.store.run(run).await? {
-                Some(record) => {
-                    let fold = Fold::new(run.clone(), record.traceparent);
-                    Held { fold, spans: Vec::new(), used: 0 }
-                }
+                Some(record) => self.begin(run, record.traceparent),
                 // Purged: there is nothing to be read of it any more.
                 None => {
                     kept.finish(run);
                     self.behind.remove(run);
-                    return Ok(true);
+                    return Ok(Read::Whole);
                 }
             },
         };
-        held.used = self.uses;
         let before = held.fold.next();
-        let mut ended = Vec::new();
-        let see = |fold: &Fold, at, event: &Event| {
-            if fold.next() >= reached.counted {
-                counting::event(&self.registry, fold, at, event);
-            }
+        let read = match held.span_bytes < self.room.run_bytes {
+            true => self.read_into(&mut held, run, reached).await,
+            false => Ok(false),
         };
-        let read = read_on(&*self.store, run, &mut held.fold, &self.settings, &mut ended, see).await;
-        let uncounted = ended.iter().filter(|ended| ended.position >= reached.counted);
-        uncounted.for_each(|ended| counting::span(&self.registry, ended));
         let next = held.fold.next();
-        let wanted = self.exports && held.fold.trace().is_some_and(|trace| trace.is_sampled());
-        let new = ended.into_iter().filter(|ended| wanted && ended.position >= reached.exported);
-        held.spans.extend(new.map(|ended| ended.span));
+        // Behind an error, too.
+        held.more = !matches!(read, Ok(true));
         if let Some(reached) = kept.open.get_mut(run) {
             reached.counted = reached.counted.max(next);
             if held.spans.is_empty() {
                 reached.exported = reached.exported.max(next);
             }
         }
-        let is_done = read.is_ok() && held.spans.is_empty() && held.fold.view.status.is_terminal();
         self.behind.remove(run);
-        if is_done {
+        if matches!(read, Ok(true)) && held.spans.is_empty() && held.has_ended() {
             kept.finish(run);
         } else {
-            self.held.insert(run.clone(), held);
+            self.hold(run.clone(), held);
+            self.forget();
         }
-        self.forget();
-        read.map(|()| next > before)
+        read.map(|whole| match whole {
+            false => Read::More,
+            true if next > before => Read::Whole,
+            true => Read::Nothing,
+        })
+    }
+
+    fn begin(&mut self, run: &RunId, traceparent: Option<String>) -> Held {
+        self.begun += 1;
+        let fold = Fold::new(run.clone(), traceparent);
+        Held { fold, spans: Vec::new(), span_bytes: 0, bytes: 0, more: false, used: 0 }
+    }
+
+    /// Reads on, as far as there is room. Whether that was to the end.
+    async fn read_into(&self, held: &mut Held, run: &RunId, reached: Reached) -> Result<bool, StoreError> {
+        let mut news = News {
+            registry: &self.registry,
+            reached,
+            exports: self.exports,
+            spans: &mut held.spans,
+            bytes: &mut held.span_bytes,
+            room: self.room.run_bytes,
+        };
+        read_on(&*self.store, run, &mut held.fold, &self.settings, &mut news).await
+    }
+
+    fn hold(&mut self, run: RunId, mut held: Held) {
+        self.uses += 1;
+        held.used = self.uses;
+        held.bytes = held.fold.weight() + held.span_bytes;
+        self.bytes += held.bytes;
+        self.by_use.insert(held.used, run.clone());
+        self.held.insert(run, held);
+    }
+
+    fn release(&mut self, run: &RunId) -> Option<Held> {
+        let held = self.held.remove(run)?;
+        self.by_use.remove(&held.used);
+        self.bytes = self.bytes.saturating_sub(held.bytes);
+        Some(held)
     }
 
     /// Keeps memory within its limits: the runs that were not looked at for longest are read again when they are needed.
     fn forget(&mut self) {
-        let waiting: usize = self.held.values().map(|held| held.spans.len()).sum();
-        let over = waiting > WAITING;
-        while self.held.len() > FOLDS || (over && self.held.len() > 1) {
-            let oldest = self.held.iter().min_by_key(|(_, held)| held.used).map(|(run, _)| run.clone());
-            let Some(oldest) = oldest else { return };
-            let forgotten = self.held.remove(&oldest);
-            if forgotten.is_some_and(|held| !held.spans.is_empty()) {
-                self.behind.insert(oldest);
-            }
-            if over && self.held.values().map(|held| held.spans.len()).sum::<usize>() <= WAITING {
-                return;
+        while self.held.len() > self.room.runs || (self.bytes > self.room.bytes && self.held.len() > 1) {
+            let Some(oldest) = self.by_use.first_key_value().map(|(_, run)| run.clone()) else { return };
+            if let Some(forgotten) = self.release(&oldest)
+                && !forgotten.spans.is_empty()
+            {
+                self.behind.insert(oldest, forgotten.has_ended());
             }
         }
     }
 
-    /// The runs that have spans to export.
-    pub(crate) fn ready(&self) -> Vec<RunId> {
-        let held = self.held.iter().filter(|(_, held)| !held.spans.is_empty());
-        held.map(|(run, _)| run.clone()).collect()
+    /// Whether all that a run has recorded was read when it was read last: at most its spans wait.
+    pub(crate) fn knows(&self, run: &RunId) -> bool {
+        self.held.get(run).is_some_and(|held| !held.more) || self.behind.contains_key(run)
     }
 
-    /// A run with spans that must be read again.
-    pub(crate) fn next_behind(&self) -> Option<RunId> {
-        self.behind.first().cloned()
+    /// Whether all that a run has recorded was read, and only its spans wait.
+    pub(crate) fn knows_end(&self, run: &RunId) -> bool {
+        let held = self.held.get(run).is_some_and(|held| held.has_ended() && !held.more);
+        held || self.behind.get(run).is_some_and(|ended| *ended)
+    }
+
+    /// The runs that have spans to export in memory.
+    pub(crate) fn ready(&self) -> impl Iterator<Item = &RunId> {
+        self.held.iter().filter(|(_, held)| !held.spans.is_empty()).map(|(run, _)| run)
+    }
+
+    /// The runs with spans that must be read again.
+    pub(crate) fn behind(&self) -> impl Iterator<Item = &RunId> {
+        self.behind.keys()
+    }
+
+    /// How many runs may be read before they are sent.
+    pub(crate) fn capacity(&self) -> usize {
+        (self.room.runs / 2).max(1)
     }
 
     /// How many runs have spans that are not exported.
     pub(crate) fn lag(&self) -> usize {
-        self.held.values().filter(|held| !held.spans.is_empty()).count() + self.behind.len()
+        self.ready().count() + self.behind.len()
     }
 
     /// The spans of a run that are to be exported.
@@ -149,88 +240,84 @@ impl Reader {
         self.held.get(run).map_or(&[], |held| &held.spans)
     }
 
-    /// The spans of these runs are exported.
-    pub(crate) fn exported(&mut self, runs: &[RunId], kept: &mut Kept) {
+    /// Bytes of the spans of a run, about.
+    pub(crate) fn span_bytes(&self, run: &RunId) -> usize {
+        self.held.get(run).map_or(0, |held| held.span_bytes)
+    }
+
+    /// The first `count` spans of a run are exported, and others are not.
+    pub(crate) fn exported_some(&mut self, run: &RunId, count: usize) {
+        let Some(mut held) = self.release(run) else { return };
+        held.spans.drain(..count.min(held.spans.len()));
+        held.span_bytes = held.spans.iter().map(bytes_of).sum();
+        self.hold(run.clone(), held);
+    }
+
+    /// The spans of these runs are exported. Returns those of which there is more to be read.
+    pub(crate) fn exported(&mut self, runs: &[RunId], kept: &mut Kept) -> Vec<RunId> {
+        let mut more = Vec::new();
         for run in runs {
-            let Some(held) = self.held.get_mut(run) else { continue };
-            held.spans = Vec::new();
+            let Some(mut held) = self.release(run) else { continue };
+            (held.spans, held.span_bytes) = (Vec::new(), 0);
             if let Some(reached) = kept.open.get_mut(run) {
                 reached.exported = reached.exported.max(held.fold.next());
             }
-            if held.fold.view.status.is_terminal() {
-                self.held.remove(run);
+            if held.more {
+                more.push(run.clone());
+            } else if held.has_ended() {
                 kept.finish(run);
+                continue;
             }
+            self.hold(run.clone(), held);
         }
+        more
+    }
+
+    /// How many journals were read from their beginning.
+    #[cfg(test)]
+    pub(crate) fn begun(&self) -> u64 {
+        self.begun
+    }
+
+    /// Bytes of all values that are held.
+    #[cfg(test)]
+    pub(crate) fn kept_values(&self) -> usize {
+        self.held.values().map(|held| held.fold.kept_values()).sum()
+    }
+
+    /// Bytes of all that is held, about.
+    #[cfg(test)]
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
     }
 }
 
-/// Reads a journal on to its end; `see` is shown each event before the fold takes it in. A page is taken in whole or not at
-/// all, so that an error leaves a fold from which it can go on.
-pub(crate) async fn read_on(
-    store: &dyn Store,
-    run: &RunId,
-    fold: &mut Fold,
-    settings: &Settings,
-    ended: &mut Vec<Ended>,
-    mut see: impl FnMut(&Fold, Timestamp, &Event) + Send,
-) -> Result<(), StoreError> {
-    loop {
-        let page = page(store, run, fold.next()).await?;
-        if page.is_empty() {
-            return Ok(());
-        }
-        let parent = parent_of(store, &page).await?;
-        for (position, at, events) in page {
-            fold.skip_to(position);
-            for event in events {
-                if fold.forgets(&event) {
-                    ended.extend(fold.take(settings));
-                }
-                see(fold, at, &event);
-                fold.apply(at, event);
-            }
-        }
-        if let Some(parent) = parent {
-            fold.link_to(parent);
-        }
-        ended.extend(fold.take(settings));
-    }
+/// Counts what is new, and gathers the spans that are to be exported.
+struct News<'a> {
+    registry: &'a Registry,
+    reached: Reached,
+    exports: bool,
+    spans: &'a mut Vec<SpanData>,
+    bytes: &'a mut usize,
+    room: usize,
 }
 
-type Page = Vec<(Position, Timestamp, Vec<Event>)>;
-
-/// The next frames of a journal, with their large values.
-async fn page(store: &dyn Store, run: &RunId, from: Position) -> Result<Page, StoreError> {
-    let mut page = Page::new();
-    for frame in store.load_page(run, from, PAGE).await? {
-        let events = read::events(store, run, std::slice::from_ref(&frame)).await?;
-        page.push((frame.position, frame.at, events));
-    }
-    Ok(page)
-}
-
-/// The span of the run that started the one of this page, where the page says which one that is.
-async fn parent_of(store: &dyn Store, page: &Page) -> Result<Option<TraceContext>, StoreError> {
-    let parent = page.iter().flat_map(|(_, _, events)| events).find_map(|event| match event {
-        Event::RunCreated(e) => e.parent.clone(),
-        _ => None,
-    });
-    match parent {
-        Some(parent) => span_of(store, &parent).await,
-        None => Ok(None),
-    }
-}
-
-/// The span of a run, if the run is still there.
-async fn span_of(store: &dyn Store, run: &RunId) -> Result<Option<TraceContext>, StoreError> {
-    let Some(record) = store.run(run).await? else { return Ok(None) };
-    let Some(frame) = store.load_page(run, 0, 1).await?.into_iter().next() else { return Ok(None) };
-    let events = read::events(store, run, std::slice::from_ref(&frame)).await?;
-    Ok(events.into_iter().find_map(|event| match event {
-        Event::RunCreated(e) => {
-            Some(Trace::of(record.traceparent.as_deref(), &e.seed).context(run, SpanName::Run))
+impl Sink for News<'_> {
+    fn event(&mut self, fold: &Fold, at: Timestamp, event: &Event) {
+        if fold.next() >= self.reached.counted {
+            counting::event(self.registry, fold, self.reached.counted == 0, at, event);
         }
-        _ => None,
-    }))
+    }
+
+    fn ended(&mut self, fold: &Fold, ended: Vec<Ended>) -> bool {
+        let uncounted = ended.iter().filter(|ended| ended.position >= self.reached.counted);
+        uncounted.for_each(|ended| counting::span(self.registry, ended));
+        let is_wanted = self.exports && fold.trace().is_some_and(|trace| trace.is_sampled());
+        let new = ended.into_iter().filter(|ended| is_wanted && ended.position >= self.reached.exported);
+        for ended in new {
+            *self.bytes += bytes_of(&ended.span);
+            self.spans.push(ended.span);
+        }
+        *self.bytes < self.room
+    }
 }

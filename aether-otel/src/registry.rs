@@ -108,7 +108,7 @@ pub(crate) const FAMILIES: &[Family] = &[
 ];
 
 /// Upper bounds of the buckets of histograms, in seconds: from milliseconds to a week.
-const BOUNDS: [f64; 17] = [
+pub(crate) const BOUNDS: [f64; 17] = [
     0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 3_600.0, 86_400.0,
     604_800.0,
 ];

@@ -16,6 +16,8 @@ pub(crate) struct Scope {
     pub(crate) first: (CommandId, Timestamp),
     /// The last event of it.
     pub(crate) last: Timestamp,
+    /// All of it so far was copied from the origin of a fork.
+    copied: bool,
     /// The agent that works in it, and since which event that is known.
     agent: Option<(Position, String)>,
 }
@@ -52,12 +54,14 @@ impl Scopes {
         for path in around(place) {
             let is_new = !self.all.contains_key(path);
             if is_new {
-                let scope = Scope { first: (command.clone(), now.at), last: now.at, agent: None };
+                let scope =
+                    Scope { first: (command.clone(), now.at), last: now.at, copied: false, agent: None };
                 self.all.insert(path.to_owned(), scope);
                 self.open.insert(path.to_owned());
             }
             if let Some(scope) = self.all.get_mut(path).filter(|_| self.open.contains(path)) {
                 scope.last = now.at;
+                scope.copied = false;
             }
         }
         // An agent is who asks a model that may call tools, in a scope of its own.
@@ -92,7 +96,15 @@ impl Scopes {
 
     fn end(&mut self, path: String, position: Position) {
         self.open.remove(&path);
-        self.ended.push((path, position));
+        if self.get(&path).is_some_and(|scope| !scope.copied) {
+            self.ended.push((path, position));
+        }
+    }
+
+    /// The scopes so far are the origin's. Those that are open and in which the fork goes on become its own.
+    pub(crate) fn leave_to_origin(&mut self) {
+        self.ended = Vec::new();
+        self.all.values_mut().for_each(|scope| scope.copied = true);
     }
 
     /// The scopes that have ended since this was asked last.
@@ -168,5 +180,21 @@ mod tests {
         assert_eq!(scopes.take_ended(), [("1".into(), 8)]);
         let clerk = scopes.get("1").unwrap();
         assert_eq!((clerk.agent(3), clerk.agent(4)), (None, Some("clerk")));
+    }
+
+    #[test]
+    fn of_the_scopes_that_a_fork_copies_it_has_those_that_it_goes_on_in() {
+        let mut scopes = Scopes::default();
+        let apply = |scopes: &mut Scopes, place: &str, position: Position| {
+            let now = EventTime { position, at: Timestamp::UNIX_EPOCH };
+            scopes.apply(&CommandId::new(place, "x"), now, None);
+        };
+        apply(&mut scopes, "0.0", 1);
+        apply(&mut scopes, "1.b0.0", 2);
+        apply(&mut scopes, "1.b1.0", 3);
+        scopes.leave_to_origin();
+        apply(&mut scopes, "1.b1.1", 4);
+        apply(&mut scopes, "2", 5);
+        assert_eq!(scopes.take_ended(), [("1.b1".into(), 5)]);
     }
 }

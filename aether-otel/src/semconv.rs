@@ -1,10 +1,15 @@
 //! Names of the conventions for generative AI, and those of this crate.
 //!
 //! Promise: every name that is exported stands here, so that another version of the conventions is another version of this
-//! file. All of the `gen_ai.*` names have the status "Development" in the version below.
+//! file. All of the `gen_ai.*` names have the status "Development" in the version below. Where a name is not of that version,
+//! its documentation says so.
+//!
+//! `OTEL_SEMCONV_STABILITY_OPT_IN` has no effect. It is for instrumentations that began with version 1.36.0 or an earlier one;
+//! with `gen_ai_latest_experimental` and without it, what is exported has the names below.
 
 /// The version of OpenTelemetry's semantic conventions whose names these are: the last one that holds them itself. Later
-/// ones refer to `open-telemetry/semantic-conventions-genai`, where they are unchanged so far.
+/// ones refer to `open-telemetry/semantic-conventions-genai`, whose first release, 0.1.0, has other names for some: of a
+/// workflow it makes an agent.
 pub const VERSION: &str = "1.41.0";
 /// The schema that spans name.
 pub const SCHEMA_URL: &str = "https://opentelemetry.io/schemas/1.41.0";
@@ -58,6 +63,16 @@ pub mod gen_ai {
     /// Content: the result of a tool.
     pub const TOOL_CALL_RESULT: &str = "gen_ai.tool.call.result";
 
+    /// What was said: attributes that only `capture_content` brings.
+    pub const CONTENT: [&str; 6] = [
+        INPUT_MESSAGES,
+        OUTPUT_MESSAGES,
+        SYSTEM_INSTRUCTIONS,
+        TOOL_DEFINITIONS,
+        TOOL_CALL_ARGUMENTS,
+        TOOL_CALL_RESULT,
+    ];
+
     /// Values of [`OPERATION_NAME`].
     pub mod operation {
         /// One question to a model.
@@ -68,22 +83,25 @@ pub mod gen_ai {
         pub const INVOKE_AGENT: &str = "invoke_agent";
         /// A run.
         pub const INVOKE_WORKFLOW: &str = "invoke_workflow";
-        /// A plan that is being made.
+        /// A plan that is being made. Not of this version: of `semantic-conventions-genai`.
         pub const PLAN: &str = "plan";
     }
 
-    /// Provider of a model that nothing is known of.
+    /// Provider of a model that nothing is known of. Not of this version, as `meta` is not, which stands for the Llama models.
     pub const OTHER_PROVIDER: &str = "_OTHER";
 
     /// Metrics of `gen_ai`, for OTLP.
     pub mod metric {
+        /// Upper bounds of the buckets of these, in seconds: the conventions' own for the first.
+        pub const DURATION_BOUNDS: [f64; 14] =
+            [0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92];
         /// Seconds that one question to a model took.
         pub const CLIENT_OPERATION_DURATION: &str = "gen_ai.client.operation.duration";
-        /// Seconds that one call of a tool took.
+        /// Seconds that one call of a tool took. Not of this version: of `semantic-conventions-genai`.
         pub const EXECUTE_TOOL_DURATION: &str = "gen_ai.execute_tool.duration";
-        /// Seconds that an agent worked.
+        /// Seconds that an agent worked. Not of this version: of `semantic-conventions-genai`.
         pub const INVOKE_AGENT_DURATION: &str = "gen_ai.invoke_agent.duration";
-        /// Seconds that a run took.
+        /// Seconds that a run took. Not of this version, and not of `semantic-conventions-genai` any more.
         pub const WORKFLOW_DURATION: &str = "gen_ai.workflow.duration";
     }
 }
@@ -106,6 +124,8 @@ pub mod aether {
     pub const WORKFLOW_VERSION: &str = "aether.workflow.version";
     /// The run that started this one.
     pub const PARENT_RUN_ID: &str = "aether.parent.run.id";
+    /// The run that this one is a fork of.
+    pub const ORIGIN_RUN_ID: &str = "aether.origin.run.id";
     /// The run that a command started.
     pub const CHILD_RUN_ID: &str = "aether.child.run.id";
     /// How often the workflow continued as new.

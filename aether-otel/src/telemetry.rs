@@ -6,48 +6,32 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aether_core::engine::Engine;
+use aether_core::id::RunId;
+use aether_core::journal::event::Event;
 use aether_core::recording::Masking;
-use aether_core::store::{RunFilter, Store, StoreError};
+use aether_core::store::{RunFilter, RunRecord, Store, StoreError};
 use jiff::Timestamp;
 use opentelemetry_sdk::Resource;
-use opentelemetry_sdk::trace::SpanExporter;
+use opentelemetry_sdk::trace::{SpanData, SpanExporter};
 use tokio::sync::{mpsc, oneshot};
 
-use crate::exporter::Exporter;
+use crate::error::TelemetryError;
+use crate::exporter::{Exporter, Unexported};
 use crate::fold::Fold;
+use crate::journal::{Sink, read_on};
 use crate::metrics::Metrics;
 use crate::progress::{FileProgress, InMemory, Progress};
-use crate::reader::{Reader, read_on};
+use crate::reader::{Reader, Room};
 use crate::registry::Registry;
+use crate::sending::{BATCH_BYTES, Line, Sender};
 use crate::settings::Settings;
+use crate::spans::{Ended, bytes_of};
 use crate::work::{Ask, Times, Work};
 
-/// Runs of one page of a backfill, and spans of one batch.
+/// Runs of one page of a backfill.
 const PAGE: usize = 200;
-
-/// Why spans could not be exported.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-#[non_exhaustive]
-pub enum TelemetryError {
-    /// The exporter failed. What was not exported is kept, and tried again.
-    #[error("spans could not be exported: {reason}; they are kept in the store and tried again")]
-    Export {
-        /// What it said.
-        reason: String,
-    },
-    /// It took longer than was allowed.
-    #[error("spans were not exported within {limit:?}; they are kept in the store and exported later")]
-    TimedOut {
-        /// How long it was allowed to take.
-        limit: Duration,
-    },
-    /// The task that exports has ended.
-    #[error("the task of the telemetry has ended: the runtime that it was started in is gone")]
-    Ended,
-    /// The store cannot be read.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-}
+/// Runs in a row of which nothing is taken, after which a backfill gives up.
+const REFUSED: usize = 16;
 
 /// Settings of [`Telemetry`].
 ///
@@ -81,7 +65,8 @@ impl TelemetryBuilder {
     }
 
     /// Keeps how far the export came in the file at `path`, best beside the store: the next process goes on from there.
-    /// Without this, every process begins with the runs that are open or not older than a minute.
+    /// Without this, every process begins with the runs that are open or not older than a minute, and counts what they
+    /// record from then on.
     pub fn progress_in(self, path: impl Into<std::path::PathBuf>) -> Self {
         self.progress(FileProgress::at(path))
     }
@@ -135,22 +120,21 @@ impl TelemetryBuilder {
             exporter.set_resource(&resource);
         }
         let (store, registry) = (Arc::clone(engine.store()), Arc::new(Registry::default()));
-        let exporter = exporter.map(Arc::<dyn Exporter>::from);
+        let line = exporter.map(|exporter| Line { exporter: exporter.into(), limit: times.export });
         let metrics = Metrics::new(Arc::clone(&registry), Arc::clone(&store), engine.gauge());
-        let reader =
-            Reader::new(Arc::clone(&store), settings.clone(), Arc::clone(&registry), exporter.is_some());
-        let (asks, asked) = mpsc::channel(8);
-        let work = Work::new(
+        let reader = Reader::new(
             Arc::clone(&store),
-            exporter.clone(),
-            progress,
-            metrics.clone(),
-            registry,
-            reader,
-            times,
+            settings.clone(),
+            Arc::clone(&registry),
+            line.is_some(),
+            Room::default(),
         );
+        let sender = line.clone().map(|line| Sender::new(line, Arc::clone(&registry)));
+        let (asks, asked) = mpsc::channel(8);
+        let work =
+            Work::new(Arc::clone(&store), sender, progress, metrics.clone(), registry, reader, times.sweep);
         drop(tokio::spawn(work.run(asked, engine.watch())));
-        Telemetry { asks, metrics, store, exporter, settings, times }
+        Telemetry { asks, metrics, store, line, settings }
     }
 }
 
@@ -161,18 +145,30 @@ pub struct Telemetry {
     asks: mpsc::Sender<Ask>,
     metrics: Metrics,
     store: Arc<dyn Store>,
-    exporter: Option<Arc<dyn Exporter>>,
+    line: Option<Line>,
     settings: Settings,
-    times: Times,
 }
 
 /// What a backfill has exported.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Backfilled {
     /// Number of runs.
     pub runs: u64,
     /// Number of spans.
     pub spans: u64,
+    /// Runs of which the collector refused a span: those before it were exported, it and those behind it were not.
+    pub refused: Vec<RefusedRun>,
+}
+
+/// A run of which a collector refused a span.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RefusedRun {
+    /// The run.
+    pub run: RunId,
+    /// What the exporter said.
+    pub reason: String,
 }
 
 impl Telemetry {
@@ -196,48 +192,92 @@ impl Telemetry {
     /// closes the store; what is left is exported by the next process.
     ///
     /// # Errors
-    /// [`TelemetryError::Export`] and [`TelemetryError::TimedOut`] where not everything was exported.
+    /// [`TelemetryError::Export`] and [`TelemetryError::TimedOut`] where not everything was exported, and
+    /// [`TelemetryError::Store`] where not everything could be read.
     pub async fn flush(&self, limit: Duration) -> Result<(), TelemetryError> {
         let flushed = async {
             let (reply, replied) = oneshot::channel();
             self.asks.send(Ask::Flush(reply)).await.map_err(|_| TelemetryError::Ended)?;
-            let flushed = replied.await.map_err(|_| TelemetryError::Ended)?;
-            flushed.map_err(|reason| TelemetryError::Export { reason })
+            replied.await.map_err(|_| TelemetryError::Ended)?
         };
         tokio::time::timeout(limit, flushed).await.unwrap_or(Err(TelemetryError::TimedOut { limit }))
     }
 
     /// Exports the spans of all runs that were started at `since` or later and are in the store, whether or not they were
     /// exported before: they have the same ids. Counts nothing, and changes no progress. Spans of a run that has not ended
-    /// are those that have.
+    /// are those that have. A run that the collector refuses is noted, and does not stop it.
     ///
     /// # Errors
-    /// [`TelemetryError::Store`], and [`TelemetryError::Export`] at the first batch that is refused; nothing is lost, and it
-    /// can be called again.
+    /// [`TelemetryError::Store`], and [`TelemetryError::Export`] when the collector does not answer or takes none of several
+    /// runs in a row; nothing is lost, and it can be called again.
     pub async fn backfill(&self, since: Timestamp) -> Result<Backfilled, TelemetryError> {
         let mut done = Backfilled::default();
-        let Some(exporter) = &self.exporter else { return Ok(done) };
+        let Some(line) = &self.line else { return Ok(done) };
         let mut filter = RunFilter::new().created_after(since).limit(PAGE);
+        let mut refused_in_a_row = 0;
         loop {
             let page = self.store.runs(filter.clone()).await?;
             let Some(last) = page.last() else { return Ok(done) };
             filter.after = Some(last.place);
             for record in page {
-                let mut fold = Fold::new(record.id.clone(), record.traceparent);
-                let mut ended = Vec::new();
-                read_on(&*self.store, &record.id, &mut fold, &self.settings, &mut ended, |_, _, _| {})
-                    .await?;
-                if fold.trace().is_none_or(|trace| !trace.is_sampled()) {
+                let run = record.id.clone();
+                let spans = done.spans;
+                let Err(why) = self.backfill_run(line, record, &mut done).await? else {
+                    refused_in_a_row = 0;
                     continue;
+                };
+                refused_in_a_row = if done.spans > spans { 1 } else { refused_in_a_row + 1 };
+                let reason = why.to_string();
+                if refused_in_a_row >= REFUSED || matches!(why, Unexported::NoAnswer(_)) {
+                    return Err(TelemetryError::Export { reason });
                 }
-                for batch in ended.chunks(PAGE) {
-                    let spans: Vec<_> = batch.iter().map(|ended| ended.span.clone()).collect();
-                    done.spans += spans.len() as u64;
-                    let exported = exporter.export(spans, self.times.export).await;
-                    exported.map_err(|reason| TelemetryError::Export { reason })?;
-                }
-                done.runs += 1;
+                done.refused.push(RefusedRun { run, reason });
             }
         }
+    }
+
+    /// Exports one run, in parts. The inner result says whether all was taken.
+    async fn backfill_run(
+        &self,
+        line: &Line,
+        record: RunRecord,
+        done: &mut Backfilled,
+    ) -> Result<Result<(), Unexported>, StoreError> {
+        let mut fold = Fold::new(record.id.clone(), record.traceparent);
+        loop {
+            let mut gathered = Gathered::default();
+            let is_whole =
+                read_on(&*self.store, &record.id, &mut fold, &self.settings, &mut gathered).await?;
+            if fold.trace().is_none_or(|trace| !trace.is_sampled()) {
+                return Ok(Ok(()));
+            }
+            let total = gathered.spans.len();
+            let sent = line.send(&gathered.spans, total, None).await;
+            done.spans += sent.as_ref().map_or_else(|stopped| stopped.sent, |()| total) as u64;
+            if let Err(stopped) = sent {
+                return Ok(Err(stopped.why));
+            }
+            if is_whole {
+                done.runs += 1;
+                return Ok(Ok(()));
+            }
+        }
+    }
+}
+
+/// The spans of a part of a journal.
+#[derive(Debug, Default)]
+struct Gathered {
+    spans: Vec<SpanData>,
+    bytes: usize,
+}
+
+impl Sink for Gathered {
+    fn event(&mut self, _: &Fold, _: Timestamp, _: &Event) {}
+
+    fn ended(&mut self, _: &Fold, ended: Vec<Ended>) -> bool {
+        self.bytes += ended.iter().map(|ended| bytes_of(&ended.span)).sum::<usize>();
+        self.spans.extend(ended.into_iter().map(|ended| ended.span));
+        self.bytes < BATCH_BYTES
     }
 }

@@ -68,11 +68,12 @@ pub(crate) struct Timeline {
 impl Timeline {
     pub(crate) fn apply(&mut self, now: EventTime, event: &Event) {
         match event {
-            Event::RunCreated(_) => self.claim(now, None),
+            // A later generation begins when it is claimed.
+            Event::RunCreated(_) if now.position == 0 => self.claim(now, None),
             Event::RunRequeued(e) => {
                 self.due = None;
                 let before = EventTime { at: self.last.unwrap_or(now.at), ..now };
-                self.end_claim(before, "lost");
+                self.end_claim(before, "released_or_lost");
                 self.claim(now, Some(e.worker.to_string()));
             }
             Event::RunWaiting(e) => {
@@ -119,6 +120,17 @@ impl Timeline {
             self.end_of(command, now.at);
         }
         self.last = Some(now.at);
+    }
+
+    /// The generation is over, and the next one begins.
+    pub(crate) fn renew(&mut self, now: EventTime) {
+        self.end_claim(now, "renewed");
+    }
+
+    /// Lets go of pieces of which spans were made. A claim is linked to the one before it.
+    pub(crate) fn release(&mut self) {
+        self.claims.drain(..self.claims.len().saturating_sub(2));
+        self.parked.drain(..self.parked.len().saturating_sub(1));
     }
 
     fn waits_for(&mut self, now: EventTime, kind: &'static str) {

@@ -1,44 +1,50 @@
 //! The task that exports: it looks for what is new, reads it, sends it, and keeps how far it came.
 //!
-//! Promise: it is never in the way of a run. What cannot be exported is tried again for as long as it takes; one run whose
-//! spans are refused holds up no other.
+//! Promise: it is never in the way of a run. Reading and sending take turns, in small pieces, and how far it came is saved
+//! between them. What cannot be exported is tried again for as long as it takes.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
 use aether_core::id::RunId;
 use aether_core::run::Observed;
 use aether_core::store::{Store, StoreError};
-use jiff::Timestamp;
-use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 use tokio::sync::{broadcast, mpsc, oneshot};
 use tokio::time::{Instant, sleep, sleep_until};
 
-use crate::exporter::Exporter;
+use crate::error::TelemetryError;
 use crate::metrics::Metrics;
-use crate::progress::{Kept, Progress};
-use crate::reader::Reader;
-use crate::registry::{EXPORT_FAILURES, EXPORTED, Registry, TELEMETRY_BEHIND};
-use crate::sweep::sweep;
+use crate::progress::{Kept, Progress, Reached};
+use crate::reader::{Read, Reader};
+use crate::registry::{Registry, TELEMETRY_BEHIND};
+use crate::saving::Saver;
+use crate::sending::{BATCH_BYTES, Sender};
+use crate::sweep::Sweep;
 
 /// Target of what this crate logs.
 const TARGET: &str = "aether::telemetry";
-/// Spans of one batch.
-const BATCH: usize = 256;
+/// Runs that are read between two batches.
+const READS: usize = 64;
+/// Bytes of spans in memory from which on reading waits for sending.
+const ENOUGH: usize = 2 * BATCH_BYTES;
 /// For how long appends are gathered before they are read: they are durable by then, mostly.
 const GATHER: Duration = Duration::from_millis(100);
-/// Least time between two writes of the progress.
-const SAVE_EVERY: Duration = Duration::from_secs(1);
-/// First and longest wait after an export that failed.
-const WAITS: std::ops::RangeInclusive<Duration> = Duration::from_millis(500)..=Duration::from_secs(30);
+/// Wait before the progress is read again that could not be read.
+const LOAD_AGAIN: Duration = Duration::from_secs(5);
+/// Least age of a look when appends were missed, and by how much it must be older than what it took.
+const LEAST_AGE: Duration = Duration::from_millis(500);
+const AGE: u32 = 4;
 
 /// What the task is asked for.
 #[derive(Debug)]
 pub(crate) enum Ask {
     /// To export everything that is durable, and to say whether it could.
-    Flush(oneshot::Sender<Result<(), String>>),
+    Flush(Reply),
 }
+
+type Reply = oneshot::Sender<Result<(), TelemetryError>>;
 
 /// Times of the task.
 #[derive(Clone, Copy, Debug)]
@@ -49,60 +55,80 @@ pub(crate) struct Times {
     pub(crate) export: Duration,
 }
 
+/// When the list of runs is looked at.
+#[derive(Clone, Copy, Debug)]
+struct Looks {
+    next: Instant,
+    /// When the last one ended, and what it took.
+    ended: Instant,
+    took: Duration,
+}
+
+impl Looks {
+    /// Appends were missed: the next look finds them. One does not follow upon the other, so that there is time for what
+    /// was found.
+    fn missed(&mut self) {
+        self.next = self.next.min(self.ended + LEAST_AGE.max(self.took * AGE));
+    }
+}
+
 /// The task.
 #[derive(Debug)]
 pub(crate) struct Work {
     store: Arc<dyn Store>,
-    exporter: Option<Arc<dyn Exporter>>,
-    progress: Arc<dyn Progress>,
+    sender: Option<Sender>,
+    saver: Saver,
     metrics: Metrics,
     registry: Arc<Registry>,
-    times: Times,
+    sweep: Sweep,
+    every: Duration,
+    looks: Looks,
     reader: Reader,
-    kept: Kept,
+    kept: Arc<Kept>,
     /// Nothing was ever kept.
     first: bool,
-    /// Runs to be read.
-    moved: BTreeSet<RunId>,
-    /// Runs that were read too early, perhaps: their appends were not durable.
+    /// Runs to be read, and whether once more where there is nothing: their appends may not be durable yet.
+    moved: BTreeMap<RunId, bool>,
+    /// Those of them that are being read now.
+    round: VecDeque<(RunId, bool)>,
+    /// Runs that were read too early, perhaps, and when they are read again.
     again: BTreeSet<RunId>,
-    /// Runs whose spans were in a batch that failed: they are sent alone.
-    suspects: BTreeSet<RunId>,
-    /// Whether the collector took the last batch of others.
-    is_taken: bool,
-    wait: Duration,
-    /// When suspects are sent again; all, where nothing is taken.
-    retry_at: Option<Instant>,
-    saved: (Instant, String),
+    again_at: Option<Instant>,
+    /// Who waits for an export of everything.
+    flushes: Vec<Reply>,
+    /// What went wrong since the first of them asked.
+    failed: Option<TelemetryError>,
 }
 
 impl Work {
     pub(crate) fn new(
         store: Arc<dyn Store>,
-        exporter: Option<Arc<dyn Exporter>>,
+        sender: Option<Sender>,
         progress: Arc<dyn Progress>,
         metrics: Metrics,
         registry: Arc<Registry>,
         reader: Reader,
-        times: Times,
+        every: Duration,
     ) -> Self {
+        let now = Instant::now();
         Self {
             store,
-            exporter,
-            progress,
+            sender,
+            saver: Saver::new(progress),
             metrics,
             registry,
-            times,
+            sweep: Sweep::new(jiff::Timestamp::now()),
+            every,
+            looks: Looks { next: now, ended: now, took: Duration::ZERO },
             reader,
-            kept: Kept::default(),
+            kept: Arc::default(),
             first: true,
-            moved: BTreeSet::new(),
+            moved: BTreeMap::new(),
+            round: VecDeque::new(),
             again: BTreeSet::new(),
-            suspects: BTreeSet::new(),
-            is_taken: true,
-            wait: *WAITS.start(),
-            retry_at: None,
-            saved: (Instant::now(), String::new()),
+            again_at: None,
+            flushes: Vec::new(),
+            failed: None,
         }
     }
 
@@ -112,236 +138,245 @@ impl Work {
         mut asks: mpsc::Receiver<Ask>,
         mut watch: broadcast::Receiver<Observed>,
     ) {
-        self.load().await;
-        let mut next_sweep = Instant::now();
+        let mut heard = Vec::new();
+        if hearing(&mut asks, &mut heard, self.load()).await.is_none() {
+            return;
+        }
         let mut watches = true;
         loop {
-            let next = self.next_look(next_sweep);
+            let Some(went_on) = hearing(&mut asks, &mut heard, self.piece()).await else { break };
+            self.hear(&mut watch);
+            let is_asked = !heard.is_empty();
+            heard.drain(..).for_each(|ask| self.ask(ask));
+            if went_on || is_asked {
+                self.save(false).await;
+                continue;
+            }
+            self.answer().await;
+            let next = self.next();
             tokio::select! {
                 ask = asks.recv() => match ask {
-                    None => return self.save(true).await,
-                    Some(Ask::Flush(reply)) => {
-                        let flushed = self.flush().await;
-                        let _nobody_waits = reply.send(flushed);
-                        continue;
-                    }
+                    None => break,
+                    Some(ask) => self.ask(ask),
                 },
                 observed = watch.recv(), if watches => match observed {
                     Ok(observed) => {
-                        self.moved.insert(observed.run);
+                        self.moved.insert(observed.run, true);
                         sleep(GATHER).await;
-                        while let Ok(observed) = watch.try_recv() {
-                            self.moved.insert(observed.run);
-                        }
                     }
-                    Err(RecvError::Lagged(_)) => next_sweep = Instant::now(),
+                    Err(RecvError::Lagged(_)) => self.looks.missed(),
                     Err(RecvError::Closed) => watches = false,
                 },
                 () = sleep_until(next) => {}
             }
-            if Instant::now() >= next_sweep {
-                self.look().await;
-                next_sweep = Instant::now() + self.times.sweep;
-            }
-            let _said_in_the_log = self.work().await;
-            self.save(false).await;
+        }
+        self.save(true).await;
+    }
+
+    fn ask(&mut self, Ask::Flush(reply): Ask) {
+        if self.flushes.is_empty() {
+            self.failed = None;
+        }
+        self.flushes.push(reply);
+        self.looks.next = Instant::now();
+        if let Some(sender) = &mut self.sender {
+            sender.retry_at = None;
         }
     }
 
-    fn next_look(&self, next_sweep: Instant) -> Instant {
-        let soon = (!self.again.is_empty()).then(|| Instant::now() + GATHER * 5);
-        let retry = self.retry_at.filter(|_| self.reader.lag() > 0);
-        [Some(next_sweep), soon, retry].into_iter().flatten().min().unwrap_or(next_sweep)
+    /// Answers who waits: nothing is left that could be done now.
+    async fn answer(&mut self) {
+        self.save(!self.flushes.is_empty()).await;
+        let lag = self.reader.lag();
+        for reply in std::mem::take(&mut self.flushes) {
+            let flushed = match &self.failed {
+                Some(error) => Err(error.clone()),
+                None if lag > 0 => Err(TelemetryError::Export {
+                    reason: format!("spans of {lag} runs wait for another try"),
+                }),
+                None => Ok(()),
+            };
+            let _nobody_waits = reply.send(flushed);
+        }
+    }
+
+    /// Takes in what was appended meanwhile.
+    fn hear(&mut self, watch: &mut broadcast::Receiver<Observed>) {
+        loop {
+            match watch.try_recv() {
+                Ok(observed) => {
+                    self.moved.insert(observed.run, true);
+                }
+                Err(TryRecvError::Lagged(_)) => self.looks.missed(),
+                Err(TryRecvError::Empty | TryRecvError::Closed) => return,
+            }
+        }
+    }
+
+    /// When there is something to be done, if nothing is heard before.
+    fn next(&self) -> Instant {
+        let retry = self.sender.as_ref().and_then(|sender| sender.retry_at);
+        let retry = retry.filter(|_| self.reader.lag() > 0);
+        let others = [self.again_at, retry].into_iter().flatten();
+        others.fold(self.looks.next, std::cmp::Ord::min)
     }
 
     /// What an earlier process has kept. Without that it would export again what is exported, so it waits for it.
     async fn load(&mut self) {
         loop {
-            let kept = match self.progress.load().await {
+            match self.saver.load().await {
                 Ok(None) => return,
-                Ok(Some(text)) => Kept::read(&text).map(|kept| (kept, text)),
+                Ok(Some(text)) => {
+                    match Kept::read(text) {
+                        Ok(kept) => (self.kept, self.first) = (Arc::new(kept), false),
+                        Err(error) => {
+                            tracing::warn!(target: TARGET, error, "the progress of the telemetry is not \
+                            readable: open runs are exported from their beginning")
+                        }
+                    }
+                    return;
+                }
                 Err(error) => {
                     tracing::warn!(target: TARGET, %error, "the progress of the telemetry cannot be read yet");
-                    sleep(*WAITS.end() / 6).await;
-                    continue;
+                    sleep(LOAD_AGAIN).await;
                 }
-            };
-            match kept {
-                Ok((kept, text)) => {
-                    self.saved.1 = text;
-                    (self.kept, self.first) = (kept, false);
-                }
-                Err(error) => tracing::warn!(target: TARGET, error,
-                    "the progress of the telemetry is not readable: open runs are exported from their beginning"),
             }
-            return;
         }
     }
 
+    /// Does a piece of the work: a look at the list of runs if it is time for one, some journals, and a batch. Whether there
+    /// was anything to do.
+    async fn piece(&mut self) -> bool {
+        let looks = Instant::now() >= self.looks.next;
+        if looks {
+            self.look().await;
+        }
+        let has_read = self.read_some().await;
+        let has_sent = self.send_batch().await;
+        self.registry.set(TELEMETRY_BEHIND, [(Vec::new(), count(self.reader.lag()))]);
+        looks || has_read || has_sent
+    }
+
     async fn look(&mut self) {
-        let began = std::time::Instant::now();
-        match sweep(&*self.store, &mut self.kept, Timestamp::now(), self.first).await {
+        let (began, since) = (Instant::now(), std::time::Instant::now());
+        let kept = Arc::make_mut(&mut self.kept);
+        match self.sweep.look(&*self.store, kept, self.first, &self.reader).await {
             Ok((moved, open)) => {
-                self.metrics.set_open_runs(open, began);
+                self.metrics.set_open_runs(open, since);
                 self.first = false;
-                self.moved.extend(moved);
+                for run in moved {
+                    self.moved.entry(run).or_insert(false);
+                }
             }
-            Err(error) => tracing::warn!(target: TARGET, %error, "the list of runs cannot be read yet"),
+            Err(error) => {
+                tracing::warn!(target: TARGET, %error, "the list of runs cannot be read yet");
+                self.fail(error.into());
+            }
         }
         if let Err(error) = self.metrics.refresh().await {
             tracing::warn!(target: TARGET, %error, "the store cannot be asked for metrics yet");
         }
+        let ended = Instant::now();
+        self.looks = Looks { next: ended + self.every, ended, took: ended - began };
     }
 
-    /// Reads what is new, and exports it.
-    async fn work(&mut self) -> Result<(), String> {
-        let again = std::mem::take(&mut self.again);
-        for run in std::mem::take(&mut self.moved) {
-            if !self.kept.open.contains_key(&run) {
-                self.welcome(&run).await;
+    /// Keeps what went wrong first.
+    fn fail(&mut self, error: TelemetryError) {
+        self.failed.get_or_insert(error);
+    }
+
+    /// Reads a few of the journals that have something new. Whether there was any.
+    async fn read_some(&mut self) -> bool {
+        if self.round.is_empty() {
+            if self.again_at.is_some_and(|at| at <= Instant::now()) {
+                self.again_at = None;
+                let again = std::mem::take(&mut self.again).into_iter();
+                self.moved.extend(again.map(|run| (run, false)));
             }
-            match self.reader.read(&run, &mut self.kept).await {
-                Ok(true) => {}
-                Ok(false) if again.contains(&run) => {}
-                Ok(false) => {
-                    self.again.insert(run);
-                }
-                Err(error) => self.unreadable(&run, &error),
+            self.round.extend(std::mem::take(&mut self.moved));
+        }
+        let mut has_read = false;
+        for number in 0..READS {
+            let has_enough =
+                || self.sender.as_ref().is_some_and(|sender| sender.has_enough(&self.reader, ENOUGH));
+            if number % 8 == 0 && has_enough() {
+                break;
+            }
+            let Some((run, is_early)) = self.round.pop_front() else { break };
+            has_read = true;
+            if let Err(error) = self.read(run.clone(), is_early).await {
+                tracing::warn!(target: TARGET, %run, %error, "a journal cannot be read for telemetry");
+                // The next look finds it again.
+                self.fail(error.into());
             }
         }
-        for run in again {
-            if let Err(error) = self.reader.read(&run, &mut self.kept).await {
-                self.unreadable(&run, &error);
-            }
+        has_read
+    }
+
+    async fn read(&mut self, run: RunId, is_early: bool) -> Result<(), StoreError> {
+        if !self.kept.open.contains_key(&run) {
+            self.welcome(&run).await?;
         }
-        let exported = self.export().await;
-        self.registry.set(TELEMETRY_BEHIND, [(Vec::new(), count(self.reader.lag()))]);
-        exported
+        let read = self.reader.read(&run, Arc::make_mut(&mut self.kept)).await?;
+        if read == Read::Nothing && is_early {
+            self.again.insert(run);
+            self.again_at.get_or_insert(Instant::now() + GATHER * 5);
+        }
+        Ok(())
     }
 
     /// Takes up a run that was not in the list when that was read last.
-    async fn welcome(&mut self, run: &RunId) {
-        if let Ok(Some(record)) = self.store.run(run).await
-            && self.kept.is_new(run, record.place.number())
-        {
-            let reached = crate::progress::Reached { place: record.place.number(), ..Default::default() };
-            self.kept.open.insert(run.clone(), reached);
+    async fn welcome(&mut self, run: &RunId) -> Result<(), StoreError> {
+        let Some(record) = self.store.run(run).await? else { return Ok(()) };
+        let place = record.place.number();
+        // The first look says from where on it counts.
+        if !self.first && self.kept.is_new(run, place) {
+            let reached = Reached { place, ..Reached::default() };
+            Arc::make_mut(&mut self.kept).open.insert(run.clone(), reached);
         }
+        Ok(())
     }
 
-    fn unreadable(&mut self, run: &RunId, error: &StoreError) {
-        tracing::warn!(target: TARGET, %run, %error, "a journal cannot be read for telemetry");
-        // The next sweep finds it again.
-    }
-
-    /// Exports what was read, until nothing is left that may be sent now, or an export fails.
-    async fn export(&mut self) -> Result<(), String> {
-        while let Some(runs) = self.next_batch().await {
-            let spans: Vec<_> = runs.iter().flat_map(|run| self.reader.spans(run).to_vec()).collect();
-            let (total, were_suspects) = (spans.len(), runs.iter().any(|run| self.suspects.contains(run)));
-            match self.send(spans).await {
-                Ok(()) => {
-                    self.registry.add(EXPORTED, Vec::new(), count(total));
-                    self.is_taken = true;
-                    if were_suspects {
-                        (self.wait, self.retry_at) = (*WAITS.start(), None);
-                    }
-                    runs.iter().for_each(|run| {
-                        self.suspects.remove(run);
-                    });
-                    self.reader.exported(&runs, &mut self.kept);
+    /// Sends a batch, if there is one that may be sent now. Whether there was.
+    async fn send_batch(&mut self) -> bool {
+        let Some(sender) = &mut self.sender else { return false };
+        let kept = Arc::make_mut(&mut self.kept);
+        match sender.next(&mut self.reader, kept).await {
+            Ok(batch) if batch.is_empty() => false,
+            Ok(batch) => {
+                match sender.send(&batch, &mut self.reader, kept).await {
+                    Ok(more) => self.moved.extend(more.into_iter().map(|run| (run, false))),
+                    Err(reason) => self.fail(TelemetryError::Export { reason }),
                 }
-                Err(error) => {
-                    self.registry.add(EXPORT_FAILURES, Vec::new(), 1.0);
-                    self.is_taken &= were_suspects;
-                    let is_alone = runs.len() == 1;
-                    self.suspects.extend(runs);
-                    // Of several, perhaps one was refused: each is tried alone.
-                    if is_alone {
-                        self.retry_at = Some(Instant::now() + self.wait);
-                        self.wait = (self.wait * 2).min(*WAITS.end());
-                        tracing::warn!(target: TARGET, error, "spans cannot be exported; they are tried again");
-                        return Err(error);
-                    }
-                }
+                true
             }
-        }
-        Ok(())
-    }
-
-    /// The runs of the next batch: several that never failed, or one that did.
-    async fn next_batch(&mut self) -> Option<Vec<RunId>> {
-        self.exporter.as_ref()?;
-        let is_due = self.retry_at.is_none_or(|at| at <= Instant::now());
-        let ready = self.reader.ready();
-        let (suspects, fine): (Vec<_>, Vec<_>) =
-            ready.into_iter().partition(|run| self.suspects.contains(run));
-        if !fine.is_empty() && (is_due || self.is_taken) {
-            let mut spans = 0;
-            let fits = |run: &RunId| {
-                let fits = spans < BATCH;
-                spans += self.reader.spans(run).len();
-                fits
-            };
-            return Some(fine.into_iter().take_while(fits).collect());
-        }
-        if !is_due {
-            return None;
-        }
-        if let Some(suspect) = self.turn(suspects) {
-            return Some(vec![suspect]);
-        }
-        let behind = self.reader.next_behind()?;
-        match self.reader.read(&behind, &mut self.kept).await {
-            Ok(_) if !self.reader.spans(&behind).is_empty() => Some(vec![behind]),
-            _ => None,
-        }
-    }
-
-    /// They take turns, so that one that is refused for good does not stand in the way of the others.
-    fn turn(&self, suspects: Vec<RunId>) -> Option<RunId> {
-        let failures =
-            self.registry.series(EXPORT_FAILURES).iter().map(|(_, series)| series.value).sum::<f64>();
-        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a count")]
-        let at = (failures as usize).checked_rem(suspects.len())?;
-        suspects.into_iter().nth(at)
-    }
-
-    async fn send(&self, spans: Vec<opentelemetry_sdk::trace::SpanData>) -> Result<(), String> {
-        let Some(exporter) = &self.exporter else { return Ok(()) };
-        for batch in spans.chunks(BATCH) {
-            exporter.export(batch.to_vec(), self.times.export).await?;
-        }
-        Ok(())
-    }
-
-    /// Exports all that is durable now.
-    async fn flush(&mut self) -> Result<(), String> {
-        self.look().await;
-        self.retry_at = None;
-        let exported = self.work().await;
-        self.save(true).await;
-        match (exported, self.reader.lag()) {
-            (Ok(()), runs) if runs > 0 => Err(format!("{runs} runs could not be read")),
-            (exported, _) => exported,
+            Err(error) => {
+                tracing::warn!(target: TARGET, %error, "a journal cannot be read again for telemetry");
+                self.fail(error.into());
+                false
+            }
         }
     }
 
     async fn save(&mut self, now: bool) {
-        let is_early = self.saved.0.elapsed() < SAVE_EVERY;
-        if is_early && !now {
-            return;
+        if let Err(error) = self.saver.save(&self.kept, now).await {
+            tracing::warn!(target: TARGET, %error, "the progress of the telemetry is not saved yet");
         }
-        let text = self.kept.to_text();
-        if text == self.saved.1 {
-            return;
-        }
-        match self.progress.save(text.clone()).await {
-            Ok(()) => self.saved = (Instant::now(), text),
-            Err(error) => {
-                self.saved.0 = Instant::now();
-                tracing::warn!(target: TARGET, %error, "the progress of the telemetry is not saved yet");
-            }
+    }
+}
+
+/// Does some work, and hears what is asked meanwhile. `None`, and the work is given up, where the handle is dropped: nothing
+/// that is kept says that it was done.
+async fn hearing<T>(
+    asks: &mut mpsc::Receiver<Ask>,
+    heard: &mut Vec<Ask>,
+    work: impl Future<Output = T>,
+) -> Option<T> {
+    let mut work = std::pin::pin!(work);
+    loop {
+        tokio::select! {
+            done = &mut work => return Some(done),
+            ask = asks.recv() => heard.push(ask?),
         }
     }
 }
@@ -350,3 +385,6 @@ impl Work {
 fn count(number: usize) -> f64 {
     number as f64
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,13 +6,14 @@ use aether::otel::Telemetry;
 use aether::otel::opentelemetry::metrics::MeterProvider as _;
 use aether::otel::opentelemetry_sdk::metrics::{PeriodicReader, SdkMeterProvider};
 use aether::otel::otlp::opentelemetry_otlp::{MetricExporter, WithExportConfig as _};
+use aether::prelude::*;
 use openmetrics_parser::prometheus::parse_prometheus;
 use opentelemetry_proto::tonic::metrics::v1::metric::Data;
 use opentelemetry_proto::tonic::metrics::v1::number_data_point::Value;
 use tempfile::tempdir;
 
 use crate::collector::Collector;
-use crate::kit::{LONG, asking, engine, failing, name, order_once, to_grpc};
+use crate::kit::{LONG, asking, engine, failing, name, order_once, tell, to_grpc};
 
 /// The counters and histograms of a text, line by line.
 fn counted(text: &str) -> BTreeMap<String, String> {
@@ -65,6 +66,48 @@ async fn a_run_that_is_resumed_again_and_again_counts_once() {
         engine.shutdown().await.unwrap();
     }
     assert!((started - 1.0).abs() < f64::EPSILON, "{started}");
+}
+
+/// Asks a model, and then a person.
+#[workflow]
+async fn spending(cx: &mut Cx) -> Result<usize> {
+    let plan = cx.llm("plan").user("what?").text().await?;
+    Ok(tell(cx, &plan).await?)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_kept_progress_a_restart_counts_nothing_again() {
+    let folder = tempdir().unwrap();
+    let (started, tokens) = (
+        r#"aether_runs_started_total{workflow="spending"}"#,
+        r#"aether_llm_tokens_total{kind="input",model="gpt-test-2026"}"#,
+    );
+    for process in 0..3 {
+        let engine = engine(&folder.path().join("a.db")).await;
+        let telemetry = Telemetry::builder().start(&engine);
+        // It has taken stock of what there was before.
+        telemetry.flush(LONG).await.unwrap();
+        let run = engine.start::<spending>(()).id("spending").await.unwrap();
+        while engine.pending(run.id()).await.unwrap().is_empty() {
+            tokio::task::yield_now().await;
+        }
+        telemetry.flush(LONG).await.unwrap();
+        let text = telemetry.metrics().prometheus().await.unwrap();
+        let expected = if process == 0 { (Some(1.0), Some(11.0)) } else { (None, None) };
+        assert_eq!((value(&text, started), value(&text, tokens)), expected, "process {process}");
+        if process == 2 {
+            // What happens from now on counts.
+            let waits = engine.pending(run.id()).await.unwrap();
+            engine.approve(run.id(), &waits[0], "Ann").await.unwrap();
+            run.result().await.unwrap();
+            telemetry.flush(LONG).await.unwrap();
+            let text = telemetry.metrics().prometheus().await.unwrap();
+            let ended = r#"aether_runs_ended_total{status="completed",workflow="spending"}"#;
+            assert_eq!((value(&text, ended), value(&text, tokens)), (Some(1.0), None));
+        }
+        drop(telemetry);
+        engine.shutdown().await.unwrap();
+    }
 }
 
 fn value(text: &str, series: &str) -> Option<f64> {
@@ -150,6 +193,12 @@ async fn a_meter_reads_the_same_and_the_durations_of_the_conventions_for_otlp() 
         ("gen_ai.workflow.duration", 2),
     ] {
         let Data::Histogram(histogram) = &metrics[name] else { panic!("{name} is no histogram") };
+        // In seconds: the conventions' own, and ours up to a week.
+        let (first, last) = if name.starts_with("gen_ai.") { (0.01, 81.92) } else { (0.005, 604_800.0) };
+        for point in &histogram.data_points {
+            let bounds = (point.explicit_bounds.first(), point.explicit_bounds.last());
+            assert_eq!(bounds, (Some(&first), Some(&last)), "{name}");
+        }
         assert_eq!(histogram.data_points.iter().map(|point| point.count).sum::<u64>(), count, "{name}");
     }
     assert!(matches!(metrics["aether_runs_parked"], Data::Gauge(_)));

@@ -7,13 +7,15 @@ mod floors;
 use floors::Layout;
 
 const FLOORS: &[&[&str]] = &[
-    &["exporter", "nested", "otlp", "progress", "registry", "scopes", "semconv"],
-    &["metrics", "settings", "timeline"],
-    &["sweep"],
+    &["error", "exporter", "nested", "otlp", "progress", "registry", "scopes", "semconv"],
+    &["metrics", "saving", "settings", "timeline"],
+    &["content"],
     &["attributes"],
     &["fold"],
-    &["counting"],
+    &["spans"],
+    &["counting", "journal"],
     &["reader"],
+    &["sending", "sweep"],
     &["work"],
     &["telemetry"],
 ];

@@ -238,3 +238,81 @@ async fn spans_are_the_same_however_often_the_journal_is_looked_at() {
     assert_eq!(scopes, 2 + 2 * 3, "two branches, and twice a scope with two");
     engine.shutdown().await.unwrap();
 }
+
+/// Opened by the test when it has seen the reservation.
+static SEEN: tokio::sync::Semaphore = tokio::sync::Semaphore::const_new(0);
+
+/// Reserve something.
+#[step(effect = "tool", idempotent, on_unknown = "retry", compensate = give_back)]
+async fn reserve(_cx: &mut StepCx, what: &str) -> Result<String> {
+    Ok(what.to_owned())
+}
+
+/// Give it back.
+#[step(effect = "tool", idempotent, on_unknown = "retry")]
+async fn give_back(_cx: &mut StepCx, what: &str, reserved: Option<String>) -> Result<()> {
+    let _ = (what, reserved);
+    Ok(())
+}
+
+/// Wait until the test has looked.
+#[step(effect = "tool", idempotent, on_unknown = "retry")]
+async fn look(_cx: &mut StepCx) -> Result<()> {
+    SEEN.acquire().await?.forget();
+    Ok(())
+}
+
+/// Reserves, and fails.
+#[workflow]
+async fn undoing(cx: &mut Cx) -> Result<()> {
+    reserve(cx, "seat").await?;
+    look(cx).await?;
+    Err(Failure::permanent("sold out"))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_step_that_is_undone_later_keeps_the_outcome_that_it_had() {
+    let (folder, live, later) = (tempdir().unwrap(), Collector::grpc().await, Collector::http().await);
+    let engine = engine(&folder.path().join("a.db")).await;
+    let telemetry = to_grpc(&live).start(&engine);
+    let run = engine.start::<undoing>(()).id(name("undoing")).await.unwrap();
+    while by_name(&live.received.folded(), "execute_tool reserve").is_empty() {
+        telemetry.flush(LONG).await.unwrap();
+    }
+    SEEN.add_permits(1);
+    run.result().await.unwrap_err();
+    telemetry.flush(LONG).await.unwrap();
+    to_http(&later).start(&engine).backfill(jiff::Timestamp::UNIX_EPOCH).await.unwrap();
+    let (live, later) = (live.received.folded(), later.received.folded());
+    assert_eq!(live, later);
+    let outcome = |name| text(by_name(&later, name)[0], "aether.outcome");
+    assert_eq!(outcome("execute_tool reserve"), "side_effect_committed");
+    assert_eq!(by_name(&later, "execute_tool give_back").len(), 1);
+    engine.shutdown().await.unwrap();
+}
+
+/// Ask a model that is no client of Aether's.
+#[step(effect = "llm")]
+async fn foreign(_cx: &mut StepCx, question: &str) -> Result<String> {
+    Ok(question.to_uppercase())
+}
+
+/// Asks it.
+#[workflow]
+async fn elsewhere(cx: &mut Cx) -> Result<String> {
+    Ok(foreign(cx, "who?").await?)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_question_to_a_model_that_is_not_known_is_named_after_its_step() {
+    let (folder, collector) = (tempdir().unwrap(), Collector::http().await);
+    let engine = engine(&folder.path().join("a.db")).await;
+    let telemetry = to_http(&collector).start(&engine);
+    engine.start::<elsewhere>(()).id(name("elsewhere")).await.unwrap().result().await.unwrap();
+    telemetry.flush(LONG).await.unwrap();
+    let spans = collector.received.folded();
+    let chat = by_name(&spans, "chat foreign")[0];
+    assert_eq!(text(chat, "gen_ai.operation.name"), "chat");
+    assert!(text(chat, "gen_ai.request.model").is_empty());
+    engine.shutdown().await.unwrap();
+}
