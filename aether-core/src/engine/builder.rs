@@ -48,6 +48,7 @@ use crate::vocabulary::environment::Environment;
 use crate::vocabulary::id::{CodeId, WorkerId};
 use crate::vocabulary::limits::Limits;
 use crate::vocabulary::masking::Masking;
+use crate::vocabulary::measures::Gauge;
 use crate::vocabulary::queue::{QueueError, Serves};
 use crate::vocabulary::redaction::Redaction;
 use crate::workflow::definition::Workflow;
@@ -687,6 +688,7 @@ impl EngineBuilder {
             self.settings.stream_poll,
         );
         let shared = EngineShared {
+            gauge: Arc::new(Gauge::new(Arc::clone(&environment))),
             booking: SharedLock::default(),
             streams,
             store,
@@ -706,7 +708,6 @@ impl EngineBuilder {
             steps,
             observers: broadcast::channel(4096).0,
             redaction: self.redaction,
-            gauge: Arc::default(),
         };
         let inner = Arc::new_cyclic(|inner| Inner {
             children: Arc::new(ChildRuns(Weak::clone(inner))),

@@ -310,8 +310,7 @@ impl Run {
     /// The code has passed all that is recorded.
     pub(crate) fn note_replayed(&self) {
         if let Some(since) = self.read_since {
-            let took = self.shared.environment.monotonic().saturating_sub(since);
-            self.shared.gauge.replayed(self.began_at, took);
+            self.shared.gauge.replayed(self.began_at, since);
         }
     }
 

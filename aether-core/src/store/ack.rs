@@ -5,7 +5,7 @@
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::Duration;
 
 use tokio::sync::oneshot;
 
@@ -129,7 +129,7 @@ pub struct Ack {
     reading: Option<Reading>,
     answered: bool,
     /// When it was handed over; only where that is measured.
-    since: Option<Instant>,
+    since: Option<Duration>,
 }
 
 /// What the ledger's answer goes through before its receiver sees it.
@@ -148,7 +148,7 @@ impl Ack {
     /// An answer that only advances `watermark`. `next` is the run's next position after the append.
     pub fn silent(run: RunId, next: Position, watermark: Arc<DurableWatermark>) -> Self {
         watermark.open.fetch_add(1, Ordering::AcqRel);
-        let since = watermark.gauge.is_some().then(Instant::now);
+        let since = watermark.gauge.as_ref().map(|gauge| gauge.now());
         Self { run, next, watermark, reply: None, reading: None, answered: false, since }
     }
 
@@ -190,7 +190,7 @@ impl Ack {
         // if a store acknowledges appends out of order.
         self.watermark.durable.fetch_max(self.next, Ordering::AcqRel);
         if let (Some(gauge), Some(since)) = (&self.watermark.gauge, self.since) {
-            gauge.appended(since.elapsed());
+            gauge.appended(since);
         }
         if let Some(reply) = self.reply.take() {
             let _gone = reply.send(Ok(Receipt { next: self.next, acquired }));

@@ -6,8 +6,10 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+
+use crate::vocabulary::environment::Environment;
 
 /// Upper bounds of the buckets of a [`Spread`]: from a commit on a fast disk to a store that hangs.
 const BOUNDS: [Duration; 15] = [
@@ -140,8 +142,9 @@ impl Times {
 
 /// Takes [`Measures`]. [`Engine::gauge`](crate::engine::Engine::gauge) returns that of an engine; it does not keep the
 /// engine alive.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Gauge {
+    environment: Arc<dyn Environment>,
     appends: Times,
     replays: Times,
     replayed_events: AtomicU64,
@@ -151,12 +154,31 @@ pub struct Gauge {
 }
 
 impl Gauge {
-    pub(crate) fn appended(&self, took: Duration) {
-        self.appends.note(took);
+    /// `environment` has the clock by which times are taken.
+    pub(crate) fn new(environment: Arc<dyn Environment>) -> Self {
+        Self {
+            environment,
+            appends: Times::default(),
+            replays: Times::default(),
+            replayed_events: AtomicU64::default(),
+            leases_lost: AtomicU64::default(),
+            store_errors: Mutex::default(),
+        }
     }
 
-    pub(crate) fn replayed(&self, events: u64, took: Duration) {
-        self.replays.note(took);
+    /// The time by a clock that nobody sets.
+    pub(crate) fn now(&self) -> Duration {
+        self.environment.monotonic()
+    }
+
+    /// An append is durable that was handed over at `since`.
+    pub(crate) fn appended(&self, since: Duration) {
+        self.appends.note(self.now().saturating_sub(since));
+    }
+
+    /// A run was taken up whose journal began to be read at `since`.
+    pub(crate) fn replayed(&self, events: u64, since: Duration) {
+        self.replays.note(self.now().saturating_sub(since));
         self.replayed_events.fetch_add(events, Ordering::Relaxed);
     }
 
@@ -186,11 +208,11 @@ mod tests {
 
     #[test]
     fn every_time_is_in_the_bucket_that_it_fits() {
-        let gauge = Gauge::default();
+        let times = Times::default();
         for took in [Duration::ZERO, Duration::from_micros(500), Duration::from_secs(61)] {
-            gauge.appended(took);
+            times.note(took);
         }
-        let appends = gauge.read().appends;
+        let appends = times.read();
         assert_eq!(appends.count(), 3);
         assert_eq!(appends.cumulative().next(), Some((Duration::from_micros(500), 2)));
         assert_eq!(appends.cumulative().last(), Some((Duration::from_secs(60), 2)));

@@ -389,7 +389,9 @@ impl Stage {
             steps: Default::default(),
             observers: broadcast::channel(1).0,
             redaction: Default::default(),
-            gauge: Default::default(),
+            gauge: Arc::new(crate::vocabulary::measures::Gauge::new(
+                Arc::clone(&self.clock) as Arc<dyn Environment>
+            )),
         }
     }
 
