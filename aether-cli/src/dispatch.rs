@@ -10,7 +10,7 @@ use clap::{CommandFactory as _, FromArgMatches as _};
 use crate::args::{Command, Common, Db, Embedded, Evidence, Inbox, Runs, Standalone, Streams};
 use crate::commands::{
     backup, check, db, decide, doctor, end, evidence, exchange, fork, graph, history, inbox, ledger, list,
-    shell, show, signal, start, streams, verify, wait,
+    queues, schedules, shell, show, signal, start, streams, verify, wait,
 };
 use crate::error::CliError;
 use crate::exit::Exit;
@@ -91,8 +91,8 @@ async fn obey(session: &mut Session, asked: Command, command: clap::Command) -> 
         Command::Runs(Runs::Show(args)) => show::show(session, &args).await,
         Command::Runs(Runs::History(args)) => history::history(session, &args).await,
         Command::Runs(Runs::Wait(args)) => wait::wait(session, &args).await,
-        Command::Runs(Runs::Cancel(args)) => end::end(session, &args, false).await,
-        Command::Runs(Runs::Terminate(args)) => end::end(session, &args, true).await,
+        Command::Runs(Runs::Cancel(args)) => end::end(session, args, false).await,
+        Command::Runs(Runs::Terminate(args)) => end::end(session, args, true).await,
         Command::Runs(Runs::Retry(args)) => fork::retry(session, args).await,
         Command::Runs(Runs::Fork(args)) => fork::fork(session, args).await,
         Command::Start(args) => start::start(session, args).await,
@@ -104,6 +104,8 @@ async fn obey(session: &mut Session, asked: Command, command: clap::Command) -> 
         Command::Inbox(Inbox::Resolve(args)) => decide::resolve(session, &args).await,
         Command::Inbox(Inbox::Confirm(args)) => decide::confirm(session, &args).await,
         Command::Signal(args) => signal::signal(session, args).await,
+        Command::Queues(args) => queues::queues(session, args).await,
+        Command::Schedules(args) => schedules::schedules(session, args).await,
         Command::Ledger(args) => ledger::ledger(session, &args).await,
         Command::Streams(Streams::Tail(args)) => streams::tail(session, &args).await,
         Command::Graph(args) => graph::graph(session, &args).await,

@@ -12,7 +12,7 @@ use crate::screen::{Screen, Tone};
 use crate::session::Session;
 
 pub(crate) async fn graph(session: &mut Session, args: &args::Graph) -> Result<Exit, CliError> {
-    let engine = session.engine().await?;
+    let engine = session.look().await?;
     let (definition, known_from) = find(&engine, args).await?;
     if session.screen.is_json {
         let (workflow, version) = (definition.name.clone(), definition.version);

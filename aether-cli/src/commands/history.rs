@@ -20,7 +20,7 @@ use crate::session::{Session, existing, run_id};
 const PAGE: u64 = 500;
 
 pub(crate) async fn history(session: &mut Session, args: &args::History) -> Result<Exit, CliError> {
-    let engine = session.engine().await?;
+    let engine = session.look().await?;
     let id = run_id(&args.run)?;
     let end = existing(&engine, &id).await?.next;
     let (mut found, mut from) = (Vec::new(), args.from);

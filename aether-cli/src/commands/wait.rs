@@ -23,7 +23,7 @@ const LOOK: Duration = Duration::from_millis(100);
 const TELL: usize = 10;
 
 pub(crate) async fn wait(session: &mut Session, args: &args::Wait) -> Result<Exit, CliError> {
-    let engine = session.engine().await?;
+    let engine = session.look().await?;
     let ids = args.runs.runs.iter().map(|run| run_id(run)).collect::<Result<Vec<_>, _>>()?;
     let deadline = args.timeout.map(|timeout| Instant::now() + timeout);
     // Nothing turns where there is nothing to wait for.
