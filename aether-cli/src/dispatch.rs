@@ -120,7 +120,11 @@ async fn obey(session: &mut Session, asked: Command, command: clap::Command) -> 
         Command::Db(Db::Prune(args)) => db::prune(session, &args).await,
         Command::Db(Db::Backup { to }) => backup::backup(session, &to),
         Command::Db(Db::Restore { from }) => backup::restore(session, &from),
-        Command::Db(Db::Check) => backup::check(session).await,
+        Command::Db(Db::Check) => {
+            let exit = backup::check(session).await?;
+            // What no list shows was not read.
+            Ok(if list::are_damaged(session).await? { Exit::Problems } else { exit })
+        }
         #[cfg(feature = "web")]
         Command::Web(args) => crate::commands::web::web(session, &args).await,
         Command::Doctor => doctor::doctor(session).await,

@@ -4,7 +4,7 @@
 //! says so, and is not changed.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use rusqlite::config::DbConfig;
@@ -33,37 +33,51 @@ pub(crate) fn open(path: &Path, store: &str, options: &SqliteOptions) -> Result<
     Err(StoreError::Lost { store: store.into(), reason })
 }
 
-/// A connection to look at the file with, and the version of the engine's tables in it, 0 where it has none. See
-/// [`connect_to_look`].
+/// A connection to look at the file with, and the version of the engine's tables in it, 0 where it has none. See [`Look`].
 pub(crate) fn to_look(path: &Path, store: &str, patience: Duration) -> Result<(Connection, u32), StoreError> {
     let look = || {
-        let conn = connect_to_look(path, patience)?;
+        let conn = Look::at(path).connect(patience)?;
         let version = schema::look(&conn, store)?;
         Ok((conn, version))
     };
     look().map_err(|error: OpError| error.into_open_error(path, store))
 }
 
-/// A connection that neither makes the file nor changes it.
+/// How a file is looked at: connections that neither make it nor change it.
 ///
 /// It is opened for writing where that is allowed, because a file whose log was left by a process that died can only be read
 /// by who may write to it; the log stays as it is. One that cannot be written and has no log is read as it lies there.
-pub(crate) fn connect_to_look(path: &Path, patience: Duration) -> rusqlite::Result<Connection> {
-    let file = place::of(path).unwrap_or_else(|_| path.to_owned());
-    let has = |log| fs::metadata(beside(&file, log)).is_ok();
-    let (has_log, has_journal) = (has("-wal"), has("-journal"));
-    let conn = if !has_log && !has_journal && file.is_file() && !may_write(&file) {
-        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI;
-        Connection::open_with_flags(unchanging(&file), flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)?
-    } else {
+#[derive(Clone, Debug)]
+pub(crate) struct Look {
+    name: PathBuf,
+    flags: OpenFlags,
+    /// Others have made a log. Decided once: a connection makes one, too, and the last that is closed removes it.
+    has_log: bool,
+}
+
+impl Look {
+    pub(crate) fn at(path: &Path) -> Self {
+        let file = place::of(path).unwrap_or_else(|_| path.to_owned());
+        let has = |log| fs::metadata(beside(&file, log)).is_ok();
+        let has_log = has("-wal");
+        if !has_log && !has("-journal") && file.is_file() && !may_write(&file) {
+            let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
+                | OpenFlags::SQLITE_OPEN_URI
+                | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+            return Self { name: unchanging(&file).into(), flags, has_log };
+        }
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        Connection::open_with_flags(path, flags)?
-    };
-    conn.busy_timeout(patience)?;
-    conn.pragma_update(None, "query_only", true)?;
-    // Else the last connection that closes a file copies the log into it.
-    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, has_log)?;
-    Ok(conn)
+        Self { name: path.to_owned(), flags, has_log }
+    }
+
+    pub(crate) fn connect(&self, patience: Duration) -> rusqlite::Result<Connection> {
+        let conn = Connection::open_with_flags(&self.name, self.flags)?;
+        conn.busy_timeout(patience)?;
+        conn.pragma_update(None, "query_only", true)?;
+        // Else the last connection that closes a file copies the log into it.
+        conn.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, self.has_log)?;
+        Ok(conn)
+    }
 }
 
 /// The URI of a file that does not change while it is open.

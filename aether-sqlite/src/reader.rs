@@ -21,7 +21,7 @@ use jiff::Timestamp;
 
 use crate::error::{OpError, gone, opening};
 use crate::identity::FileWatch;
-use crate::open::{connect_to_look, keep_plans};
+use crate::open::{Look, keep_plans};
 use crate::options::SqliteOptions;
 use crate::row;
 use crate::sched::{JoinHandle, Receiver, Sender, spawn, unbounded};
@@ -49,10 +49,10 @@ impl Readers {
         let threads = (0..options.readers.max(1))
             .map(|_| {
                 let (path, store, queue) = (path.to_owned(), store.clone(), queue.clone());
-                let (options, watch) = (options.clone(), watch.clone());
+                let (options, watch, opened) = (options.clone(), watch.clone(), opened.clone());
                 spawn("aether-sqlite-reader", move || {
                     let connect =
-                        || connect(&path, &options, opened).map_err(|error| opening(&error, &path, &store));
+                        || connect(&path, &options, &opened).map_err(|error| opening(&error, &path, &store));
                     serve(&watch, connect, &queue);
                 })
             })
@@ -112,15 +112,15 @@ fn serve(watch: &FileWatch, connect: impl Fn() -> Result<Connection, StoreError>
 }
 
 /// What a store was opened for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(crate) enum Opened {
     ToWork,
-    ToLook,
+    ToLook(Look),
 }
 
-fn connect(path: &Path, options: &SqliteOptions, opened: Opened) -> Result<Connection, rusqlite::Error> {
-    if opened == Opened::ToLook {
-        let conn = connect_to_look(path, options.busy_timeout)?;
+fn connect(path: &Path, options: &SqliteOptions, opened: &Opened) -> Result<Connection, rusqlite::Error> {
+    if let Opened::ToLook(look) = opened {
+        let conn = look.connect(options.busy_timeout)?;
         keep_plans(&conn)?;
         return Ok(conn);
     }

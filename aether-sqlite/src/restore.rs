@@ -139,7 +139,11 @@ fn keep_out(path: &Path, old: &fs::Metadata) -> Result<Option<Connection>, Store
         Ok((conn, mode))
     };
     match look() {
-        Ok((conn, mode)) if mode == "delete" => Ok(Some(conn)),
+        Ok((conn, mode)) if mode == "delete" => {
+            // What it would undo was undone; a connection that keeps others out leaves it until it is closed.
+            let _there_may_be_none = fs::remove_file(beside(path, "-journal"));
+            Ok(Some(conn))
+        }
         Ok(_) => Err(in_use(path)),
         Err(error) => match translate(&error, &named(path)) {
             StoreError::Corrupt { .. } => Ok(None),

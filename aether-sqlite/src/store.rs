@@ -30,6 +30,7 @@ use aether_core::store::{StreamItem, StreamWrite};
 use crate::batch::Batch;
 use crate::error::{OpError, gone, translate};
 use crate::identity::FileWatch;
+use crate::open::Look;
 use crate::options::SqliteOptions;
 use crate::prepare::Prepare;
 use crate::reader::{Opened, Readers};
@@ -134,6 +135,7 @@ impl SqliteStore {
         let name: Arc<str> = format!("sqlite {}", path.display()).into();
         let refused = |reason: String| StoreError::Open { store: name.to_string(), reason };
         let options = SqliteOptions::default();
+        let look = Look::at(path);
         let (_, version) = open::to_look(path, &name, options.busy_timeout)?;
         if version != SUPPORTED {
             return Err(refused(format!(
@@ -141,7 +143,7 @@ impl SqliteStore {
             )));
         }
         let watch = FileWatch::without_log(path, &name);
-        let readers = Readers::start(path, &watch, &name, &options, Opened::ToLook)
+        let readers = Readers::start(path, &watch, &name, &options, Opened::ToLook(look))
             .map_err(|error| refused(format!("no thread could be started: {error}")))?;
         // Nobody takes anything from it.
         let (ops, _) = unbounded();

@@ -343,6 +343,29 @@ async fn of_two_restores_at_a_time_one_is_refused_and_the_other_is_whole() {
 }
 
 #[tokio::test]
+async fn a_file_that_is_open_is_not_replaced() {
+    let Files { db, copy, folder } = files();
+    made(&db, &["monday"]).await;
+    back_up(&db, &copy, |_| ()).unwrap();
+    let store = SqliteStore::open(&db).unwrap();
+    store.create(run("tuesday")).await.unwrap();
+    let refused = restore(&copy, &db, |_| ()).unwrap_err();
+    assert!(matches!(refused, StoreError::Locked { .. }), "{refused}");
+    store.create(run("wednesday")).await.unwrap();
+    store.close().await.unwrap();
+    // Nor one that some other program only reads.
+    let reader = Connection::open(&db).unwrap();
+    reader.query_row("SELECT count(*) FROM aether_runs", [], |row| row.get::<_, i64>(0)).unwrap();
+    let refused = restore(&copy, &db, |_| ()).unwrap_err();
+    assert!(matches!(refused, StoreError::Locked { .. }), "{refused}");
+    drop(reader);
+    assert_eq!(runs(&db), ["monday", "tuesday", "wednesday"]);
+    assert!(listing(folder.path()).keys().all(|path| !path.to_str().unwrap().contains("partial")));
+    assert_eq!(restore(&copy, &db, |_| ()).unwrap().logs, [] as [PathBuf; 0]);
+    assert_eq!(runs(&beside(&db, ".replaced")).len(), 3);
+}
+
+#[tokio::test]
 async fn there_is_a_file_at_every_moment_of_a_restore() {
     let Files { db, copy, folder: _folder } = files();
     made(&db, &["monday"]).await;

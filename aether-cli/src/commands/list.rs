@@ -1,6 +1,6 @@
 //! `runs list`.
 
-use aether_core::store::DamagedRun;
+use aether_core::store::{DamagedRun, RunFilter};
 
 use crate::args::List;
 use crate::commands::filter::Picked;
@@ -26,9 +26,7 @@ pub(crate) async fn list(session: &mut Session, args: List) -> Result<Exit, CliE
     found.truncate(limit);
     let next = found.last().filter(|_| is_more).map(|(run, _)| run.place.to_string());
     let runs: Vec<_> = found.iter().map(|(run, hold)| RunLine::of(run, Some(hold))).collect();
-    for DamagedRun { id, reason } in &damaged {
-        session.screen.note(&format!("run {id} is left out, because its row is damaged: {reason}"));
-    }
+    damaged.iter().for_each(|run| left_out(session, run));
     if session.screen.is_json {
         let damaged = damaged.into_iter().map(Damaged::of).collect();
         session.screen.json(&RunList { runs, next, damaged })?;
@@ -46,6 +44,17 @@ pub(crate) async fn list(session: &mut Session, args: List) -> Result<Exit, CliE
         session.screen.note(&format!("there are more: --after {next}"));
     }
     Ok(Exit::Done)
+}
+
+/// Whether runs are left out of every list, because their rows are damaged; says which.
+pub(crate) async fn are_damaged(session: &mut Session) -> Result<bool, CliError> {
+    let damaged = session.look().await?.store().damaged_runs(RunFilter::new()).await?;
+    damaged.iter().for_each(|run| left_out(session, run));
+    Ok(!damaged.is_empty())
+}
+
+fn left_out(session: &Session, DamagedRun { id, reason }: &DamagedRun) {
+    session.screen.note(&format!("run {id} is left out, because its row is damaged: {reason}"));
 }
 
 fn row(run: &RunLine) -> Vec<Cell> {

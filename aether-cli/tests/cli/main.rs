@@ -10,4 +10,6 @@ mod exit_codes;
 mod files;
 mod hostile;
 mod kit;
+mod many;
 mod pages;
+mod untouched;
