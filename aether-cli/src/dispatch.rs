@@ -7,7 +7,10 @@ use std::process::ExitCode;
 use aether_core::engine::EngineBuilder;
 use clap::{CommandFactory as _, FromArgMatches as _};
 
-use crate::args::{Command, Common, Db, Embedded, Evidence, Inbox, Runs, Standalone, Streams};
+use crate::args::command::{Command, Common, Embedded, Standalone};
+use crate::args::inbox::Inbox;
+use crate::args::runs::{Runs, Streams};
+use crate::args::store::{Db, Evidence};
 use crate::commands::{
     backup, check, db, decide, doctor, end, evidence, exchange, fork, graph, history, inbox, ledger, list,
     queues, schedules, shell, show, signal, start, streams, verify, wait,

@@ -134,7 +134,8 @@ impl SqliteStore {
         let path = path.as_ref();
         let name: Arc<str> = format!("sqlite {}", path.display()).into();
         let refused = |reason: String| StoreError::Open { store: name.to_string(), reason };
-        let options = SqliteOptions::default();
+        // Of two connections that are closed at once, neither is the last, and what SQLite made beside the file would stay.
+        let options = SqliteOptions { readers: 1, ..SqliteOptions::default() };
         let look = Look::at(path);
         let (_, version) = open::to_look(path, &name, options.busy_timeout)?;
         if version != SUPPORTED {

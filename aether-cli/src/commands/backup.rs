@@ -35,11 +35,10 @@ pub(crate) fn restore(session: &mut Session, from: &Path) -> Result<Exit, CliErr
     let done = aether_sqlite::restore(from, &to, |at| say(&progress, at));
     drop(progress);
     let restored = done.map_err(|error| {
-        let is_locked = matches!(error, StoreError::Locked { .. });
-        let help = if is_locked {
-            "`db status` lists the workers and clients that are there"
-        } else {
-            "nothing was changed"
+        let help = match error {
+            StoreError::Locked { .. } => "`db status` lists the workers and clients that are there",
+            StoreError::Open { .. } => "nothing was changed: put right what it says, and try again",
+            error => return error.into(),
         };
         CliError::from(error).with_help(help)
     })?;

@@ -2,7 +2,7 @@
 
 use aether_core::engine::{CheckReport, RunCheck};
 
-use crate::args::Filter;
+use crate::args::runs::Filter;
 use crate::commands::filter::filter_of;
 use crate::error::{CliError, OWN_PROGRAM};
 use crate::exit::Exit;

@@ -9,7 +9,7 @@ use aether_core::engine::{Engine, PurgeDecision, Retention};
 use aether_core::store::RunFilter;
 use aether_sqlite::{Inspected, inspect};
 
-use crate::args::Prune;
+use crate::args::store::Prune;
 use crate::commands::print;
 use crate::error::CliError;
 use crate::exit::Exit;

@@ -11,7 +11,7 @@ use aether_core::payload::Payload;
 use aether_core::view::WaitRef;
 use aether_core::view::pending::{Pending, Waiting};
 
-use crate::args::{Answer, Approve, Confirm, Reject, Resolve, ShowWait, WhichWait};
+use crate::args::inbox::{Answer, Approve, Confirm, Reject, Resolve, ShowWait, WhichWait};
 use crate::commands::editor;
 use crate::commands::end::later;
 use crate::commands::inbox::{open_waits, print_wait};

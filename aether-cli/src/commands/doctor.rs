@@ -197,8 +197,7 @@ async fn damaged(engine: &Engine) -> Result<Vec<Finding>, CliError> {
     let more = if damaged.len() > NAMED { ", .." } else { "" };
     let runs = if damaged.len() == 1 { "run has a row" } else { "runs have rows" };
     let text = format!("{} {runs} that cannot be read: {}{more}", damaged.len(), named.join(", "));
-    let fix =
-        "their journals may be whole: `db check` reads them; put the rows right by SQL, or restore a backup";
+    let fix = "no list shows them, and nobody advances them: put the rows right by SQL, or restore a backup";
     Ok(vec![problem("damaged", text, Some(fix.into()))])
 }
 

@@ -5,7 +5,7 @@ use aether_core::engine::{Engine, Hold};
 use aether_core::id::RunId;
 use aether_core::store::Sent;
 
-use crate::args::End;
+use crate::args::runs::End;
 use crate::commands::filter::targets;
 use crate::commands::print;
 use crate::error::CliError;

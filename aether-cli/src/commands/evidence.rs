@@ -4,7 +4,7 @@ use std::path::Path;
 
 use aether_core::recording::{Evidence, EvidenceReport};
 
-use crate::args::EvidenceExport;
+use crate::args::store::EvidenceExport;
 use crate::commands::target;
 use crate::error::CliError;
 use crate::exit::Exit;

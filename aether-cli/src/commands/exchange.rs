@@ -2,7 +2,7 @@
 
 use aether_core::recording::{Masking, Recording, RecordingError};
 
-use crate::args::{Export, Import};
+use crate::args::store::{Export, Import};
 use crate::commands::target;
 use crate::error::CliError;
 use crate::exit::Exit;

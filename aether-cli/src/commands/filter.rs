@@ -5,7 +5,7 @@ use aether_core::engine::{Engine, Hold};
 use aether_core::id::RunId;
 use aether_core::store::{RunFilter, RunRecord};
 
-use crate::args::{Filter, Named, Pick};
+use crate::args::runs::{Filter, Named, Pick};
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::hold::Reason;

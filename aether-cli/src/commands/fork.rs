@@ -4,7 +4,7 @@ use aether_core::contract::Status;
 use aether_core::engine::{Engine, ForkPlan};
 use aether_core::id::RunId;
 
-use crate::args::{Decisions, Fork, Retry};
+use crate::args::runs::{Decisions, Fork, Retry};
 use crate::commands::filter::{is_filtered, targets};
 use crate::error::CliError;
 use crate::exit::Exit;

@@ -5,7 +5,7 @@ use aether_core::id::RunId;
 use aether_core::store::{WaitFilter, WaitPlace};
 use aether_core::view::pending::{Pending, Waiting};
 
-use crate::args::{InboxList, ShowWait};
+use crate::args::inbox::{InboxList, ShowWait};
 use crate::commands::print;
 use crate::error::CliError;
 use crate::exit::Exit;

@@ -1,6 +1,6 @@
 //! `ledger`.
 
-use crate::args::OneRun;
+use crate::args::runs::OneRun;
 use crate::commands::print;
 use crate::error::CliError;
 use crate::exit::Exit;

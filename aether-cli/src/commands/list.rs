@@ -2,7 +2,7 @@
 
 use aether_core::store::{DamagedRun, RunFilter};
 
-use crate::args::List;
+use crate::args::runs::List;
 use crate::commands::filter::Picked;
 use crate::commands::print;
 use crate::error::CliError;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use aether_core::engine::Engine;
 use aether_core::store::{Limit, LimitKind, RunFilter};
 
-use crate::args::{LimitName, Limits, Queues, SetLimit};
+use crate::args::queues::{LimitName, Limits, Queues, SetLimit};
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::queues::{LimitDeed, LimitList, LimitReport, QueueList, QueueReport};

@@ -2,7 +2,7 @@
 
 use aether_core::engine::ScheduleError;
 
-use crate::args::{Schedules, Trigger};
+use crate::args::queues::{Schedules, Trigger};
 use crate::commands::end::later;
 use crate::commands::print;
 use crate::error::{CliError, OWN_PROGRAM};

@@ -3,7 +3,7 @@
 use aether_core::store::Sent;
 use uuid::Uuid;
 
-use crate::args;
+use crate::args::runs;
 use crate::commands::end::later;
 use crate::commands::print;
 use crate::error::CliError;
@@ -12,7 +12,7 @@ use crate::output::steering::Deed;
 use crate::session::{Session, run_id};
 use crate::value;
 
-pub(crate) async fn signal(session: &mut Session, args: args::Signal) -> Result<Exit, CliError> {
+pub(crate) async fn signal(session: &mut Session, args: runs::Signal) -> Result<Exit, CliError> {
     let value = value::read(&args.value)?;
     let engine = session.engine().await?;
     let run = run_id(&args.run)?;

@@ -4,7 +4,7 @@ use aether_core::payload::Payload;
 use aether_core::store::StreamItem;
 use aether_core::stream::StreamEvent;
 
-use crate::args::Tail;
+use crate::args::runs::Tail;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::runs::StreamLine;

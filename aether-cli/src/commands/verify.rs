@@ -1,6 +1,6 @@
 //! `verify`.
 
-use crate::args::ManyRuns;
+use crate::args::runs::ManyRuns;
 use crate::error::{CliError, not_verifiable};
 use crate::exit::Exit;
 use crate::output::code::{VerdictReport, Verdicts};
