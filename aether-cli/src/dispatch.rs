@@ -7,10 +7,13 @@ use std::process::ExitCode;
 use aether_core::engine::EngineBuilder;
 use clap::{CommandFactory as _, FromArgMatches as _};
 
-use crate::args::{Command, Common, Db, Embedded, Evidence, Inbox, Runs, Standalone, Streams};
+use crate::args::command::{Command, Common, Embedded, Standalone};
+use crate::args::inbox::Inbox;
+use crate::args::runs::{Runs, Streams};
+use crate::args::store::{Db, Evidence};
 use crate::commands::{
     backup, check, db, decide, doctor, end, evidence, exchange, fork, graph, history, inbox, ledger, list,
-    shell, show, signal, start, streams, verify, wait,
+    queues, schedules, shell, show, signal, start, streams, verify, wait,
 };
 use crate::error::CliError;
 use crate::exit::Exit;
@@ -91,8 +94,8 @@ async fn obey(session: &mut Session, asked: Command, command: clap::Command) -> 
         Command::Runs(Runs::Show(args)) => show::show(session, &args).await,
         Command::Runs(Runs::History(args)) => history::history(session, &args).await,
         Command::Runs(Runs::Wait(args)) => wait::wait(session, &args).await,
-        Command::Runs(Runs::Cancel(args)) => end::end(session, &args, false).await,
-        Command::Runs(Runs::Terminate(args)) => end::end(session, &args, true).await,
+        Command::Runs(Runs::Cancel(args)) => end::end(session, args, false).await,
+        Command::Runs(Runs::Terminate(args)) => end::end(session, args, true).await,
         Command::Runs(Runs::Retry(args)) => fork::retry(session, args).await,
         Command::Runs(Runs::Fork(args)) => fork::fork(session, args).await,
         Command::Start(args) => start::start(session, args).await,
@@ -104,6 +107,8 @@ async fn obey(session: &mut Session, asked: Command, command: clap::Command) -> 
         Command::Inbox(Inbox::Resolve(args)) => decide::resolve(session, &args).await,
         Command::Inbox(Inbox::Confirm(args)) => decide::confirm(session, &args).await,
         Command::Signal(args) => signal::signal(session, args).await,
+        Command::Queues(args) => queues::queues(session, args).await,
+        Command::Schedules(args) => schedules::schedules(session, args).await,
         Command::Ledger(args) => ledger::ledger(session, &args).await,
         Command::Streams(Streams::Tail(args)) => streams::tail(session, &args).await,
         Command::Graph(args) => graph::graph(session, &args).await,
@@ -118,7 +123,11 @@ async fn obey(session: &mut Session, asked: Command, command: clap::Command) -> 
         Command::Db(Db::Prune(args)) => db::prune(session, &args).await,
         Command::Db(Db::Backup { to }) => backup::backup(session, &to),
         Command::Db(Db::Restore { from }) => backup::restore(session, &from),
-        Command::Db(Db::Check) => backup::check(session).await,
+        Command::Db(Db::Check) => {
+            let exit = backup::check(session).await?;
+            // What no list shows was not read.
+            Ok(if list::are_damaged(session).await? { Exit::Problems } else { exit })
+        }
         #[cfg(feature = "web")]
         Command::Web(args) => crate::commands::web::web(session, &args).await,
         #[cfg(feature = "web")]

@@ -6,6 +6,7 @@ use std::fmt;
 use std::io;
 
 use aether_core::engine::{BuildError, DecideError, ForkError, StartError, VerifyError};
+use aether_core::id::{CommandId, RunId};
 use aether_core::inbox::SendError;
 use aether_core::recording::{EvidenceError, RecordingError};
 use aether_core::run::Fault;
@@ -14,6 +15,7 @@ use aether_core::stream::StreamError;
 use miette::Diagnostic;
 
 use crate::exit::Exit;
+use crate::text::word;
 
 /// Why a command did not do what it was asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,7 +78,7 @@ impl From<StoreError> for CliError {
         let help = match &error {
             StoreError::UnknownRun { run } => {
                 let part: String = run.as_str().chars().take(8).collect();
-                let help = format!("`runs list --id {part}` lists the runs whose ids contain that");
+                let help = format!("`runs list --id {}` lists the runs whose ids contain that", word(&part));
                 return Self::new(Exit::NotFound, error.to_string()).with_help(help);
             }
             StoreError::Open { .. } => "`doctor` looks at the file and says what is wrong with it",
@@ -127,11 +129,12 @@ impl From<DecideError> for CliError {
             DecideError::NoActor { .. } => Self::usage(text).with_help("pass `--actor`"),
             DecideError::UnknownCommand { run, .. } | DecideError::UnknownWait { run, .. } => {
                 Self::new(Exit::NotFound, text)
-                    .with_help(format!("`inbox list --run {run}` lists what waits"))
+                    .with_help(format!("`inbox list --run {}` lists what waits", word(run.as_str())))
             }
             DecideError::AmbiguousWait { .. } => Self::usage(text),
-            DecideError::Changed { run, command } => Self::new(Exit::Conflict, text)
-                .with_help(format!("`inbox show {run} {command}` shows it with its digest of now")),
+            DecideError::Changed { run, command } => {
+                Self::new(Exit::Conflict, text).with_help(shows_it(&run, &command))
+            }
             DecideError::NotWaiting { .. }
             | DecideError::AlreadyDecided { .. }
             | DecideError::Expired { .. }
@@ -212,6 +215,12 @@ impl From<StreamError> for CliError {
             error => Self::new(Exit::Failed, error.to_string()),
         }
     }
+}
+
+/// What shows a wait as it is now.
+pub(crate) fn shows_it(run: &RunId, command: &CommandId) -> String {
+    let (run, command) = (word(run.as_str()), word(command.as_str()));
+    format!("`inbox show {run} {command}` shows it with its digest of now")
 }
 
 /// What to do where a command needs the program's own code.

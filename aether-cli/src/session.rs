@@ -1,16 +1,16 @@
 //! One call of the command line: where the runs are, how it prints, who is recorded.
 //!
-//! Promise: a store is opened only by a command that needs it, as a client that advances nothing, and an SQLite file of
-//! another version is refused before it is touched.
+//! Promise: a store is opened only by a command that needs it, as a client that advances nothing; an SQLite file of another
+//! version is refused before it is touched, and one that is only looked at is not written.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use aether_core::engine::{Engine, EngineBuilder};
 use aether_core::id::RunId;
-use aether_core::store::StoreError;
+use aether_core::store::{Store, StoreError};
 use aether_effects::environment::SystemEnvironment;
-use aether_sqlite::{EngineSqlite as _, inspect};
+use aether_sqlite::{EngineSqlite as _, SqliteStore, inspect};
 
 use crate::error::CliError;
 use crate::exit::Exit;
@@ -61,11 +61,13 @@ pub(crate) struct Session {
     actor: Option<String>,
     target: Option<Target>,
     engine: Option<Engine>,
+    /// On a file that is only looked at.
+    looking: Option<Engine>,
 }
 
 impl Session {
     pub(crate) fn new(target: Target, screen: Screen, actor: Option<String>) -> Self {
-        Self { screen, actor, target: Some(target), engine: None }
+        Self { screen, actor, target: Some(target), engine: None, looking: None }
     }
 
     /// Who is recorded.
@@ -88,9 +90,24 @@ impl Session {
     /// The engine, which advances nothing.
     pub(crate) async fn engine(&mut self) -> Result<Engine, CliError> {
         if let Some(Target::File(path)) = &self.target {
-            check_file(path)?;
+            check_file(path, true)?;
         }
         self.open().await
+    }
+
+    /// The engine for a command that changes nothing: a file that was named is not written, nor is anything beside it.
+    pub(crate) async fn look(&mut self) -> Result<Engine, CliError> {
+        if let Some(engine) = &self.looking {
+            return Ok(engine.clone());
+        }
+        let Some(Target::File(path)) = &self.target else { return self.engine().await };
+        check_file(path, false)?;
+        let path = path.clone();
+        let builder = Engine::builder().environment(Arc::new(SystemEnvironment));
+        let open = move || Ok(Arc::new(SqliteStore::open_read_only(path)?) as Arc<dyn Store>);
+        let engine = builder.store_with(open).client().start().await?;
+        self.looking = Some(engine.clone());
+        Ok(engine)
     }
 
     /// As [`Session::engine`], whatever version the file has, and also where it has no tables yet.
@@ -133,10 +150,10 @@ impl Session {
 
     /// Closes what was opened.
     pub(crate) async fn close(&mut self) -> Result<(), CliError> {
-        match self.engine.take() {
-            Some(engine) => Ok(engine.shutdown().await?),
-            None => Ok(()),
+        for engine in [self.looking.take(), self.engine.take()].into_iter().flatten() {
+            engine.shutdown().await?;
         }
+        Ok(())
     }
 }
 
@@ -145,8 +162,8 @@ pub(crate) fn may_write(path: &Path) -> bool {
     rustix::fs::access(path, rustix::fs::Access::WRITE_OK).is_ok()
 }
 
-/// Refuses a file that opening would create or change.
-fn check_file(path: &Path) -> Result<(), CliError> {
+/// Refuses a file that opening would create or migrate, or that is to be written and cannot be.
+fn check_file(path: &Path, is_written: bool) -> Result<(), CliError> {
     if !path.exists() {
         let what = format!("there is no file {}", path.display());
         return Err(CliError::new(Exit::Store, what).with_help(
@@ -154,10 +171,11 @@ fn check_file(path: &Path) -> Result<(), CliError> {
         ));
     }
     let name = path.display();
-    if !may_write(path) {
-        let what = format!("{name} cannot be written by this user, and whoever looks is registered in it");
-        return Err(CliError::new(Exit::Store, what)
-            .with_help("give this user the right to write to the file and its folder, or look at a copy of both the file and its `-wal` file"));
+    if is_written && !may_write(path) {
+        let what = format!("{name} cannot be written by this user, and this command writes to it");
+        return Err(CliError::new(Exit::Store, what).with_help(
+            "give this user the right to write to the file and its folder; commands that only look need none",
+        ));
     }
     let found = inspect(path)?;
     if found.version == 0 {

@@ -51,6 +51,17 @@ pub(crate) fn json(text: &str) -> String {
     safe
 }
 
+/// The text as one word of a shell's line: what stands in it is run by no shell.
+pub(crate) fn word(text: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./:@%+,=".contains(c);
+    let mut chars = text.chars();
+    // A tilde means something only at the beginning.
+    if chars.next().is_some_and(is_plain) && chars.all(|c| is_plain(c) || c == '~') {
+        return text.to_owned();
+    }
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
 /// The first `most` characters, and how many are left out.
 pub(crate) fn cut(text: &str, most: usize) -> String {
     match text.char_indices().nth(most) {
@@ -79,6 +90,18 @@ mod tests {
         let safe = json(&serde_json::to_string(&value).unwrap());
         assert!(!safe.chars().any(is_hostile), "{safe}");
         assert_eq!(serde_json::from_str::<serde_json::Value>(&safe).unwrap(), value);
+    }
+
+    #[test]
+    fn a_shell_runs_nothing_of_a_word() {
+        for plain in ["order-7~2", "schedule:nightly:2026-11-24T03:00:00Z", "3.b0.1:search"] {
+            assert_eq!(word(plain), plain);
+        }
+        for text in ["", "a b", "$(touch x)", "a;b", "`c`", "it's", "~root", "a*", "*", "é", "a'$(b)'"] {
+            let echo = format!("printf %s {}", word(text));
+            let said = std::process::Command::new("sh").args(["-c", &echo]).output().unwrap();
+            assert_eq!(String::from_utf8(said.stdout).unwrap(), text);
+        }
     }
 
     #[test]

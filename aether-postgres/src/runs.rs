@@ -7,7 +7,9 @@ use jiff::Timestamp;
 use tokio_postgres::Row;
 
 use aether_core::id::{CodeId, RunId};
-use aether_core::store::{Cursor, ForeignRuns, QueueState, RunFilter, RunRecord, SilentWorker, StoreError};
+use aether_core::store::{
+    Cursor, DamagedRun, ForeignRuns, QueueState, RunFilter, RunRecord, SilentWorker, StoreError,
+};
 
 use crate::connection::{Connection, Param};
 use crate::database::{Database, ask};
@@ -69,6 +71,15 @@ pub(crate) fn record(row: &Row) -> Result<RunRecord, OpError> {
     })
 }
 
+/// A run, or why it cannot be read.
+type Readable = Result<RunRecord, DamagedRun>;
+
+/// Rows that are read at once where all are.
+const ROWS: usize = 1_000;
+
+/// The column of [`OWN`] in which the place stands.
+const PLACE: usize = 12;
+
 /// How many columns [`record`] reads: others may follow.
 pub(crate) const COLUMNS: usize = 20;
 
@@ -85,7 +96,8 @@ pub(crate) fn silent(workers: &[SilentWorker]) -> (Vec<&str>, Vec<i64>) {
 /// All but the damaged ones: one damaged run must not hide the others.
 fn readable(rows: &[Row]) -> Vec<RunRecord> {
     let read = |row: &Row| {
-        record(row).inspect_err(|error| tracing::warn!(?error, "a damaged run is left alone")).ok()
+        let id = || get::<String>(row, 0).unwrap_or_default();
+        record(row).inspect_err(|error| tracing::warn!(id = id(), ?error, "a damaged run is left alone")).ok()
     };
     rows.iter().filter_map(read).collect()
 }
@@ -100,12 +112,63 @@ impl Database {
         })
     }
 
-    /// The runs that a filter lets through, newest first.
+    /// The runs that a filter lets through, newest first. A damaged one is left out, and the next one takes its place.
     pub(crate) async fn runs(&self, filter: &RunFilter) -> Result<Vec<RunRecord>, StoreError> {
+        let (mut filter, mut found) = (filter.clone(), Vec::new());
+        loop {
+            let (rows, last) = self.page(&filter).await?;
+            let mut left_out = 0;
+            for row in rows {
+                match row {
+                    Ok(run) => found.push(run),
+                    Err(DamagedRun { id, reason }) => {
+                        left_out += 1;
+                        tracing::warn!(id, %reason, "a damaged run is left out of a list");
+                    }
+                }
+            }
+            match last {
+                Some(last) if left_out > 0 && filter.limit > 0 => {
+                    (filter.after, filter.limit) = (Some(last), left_out);
+                }
+                _ => return Ok(found),
+            }
+        }
+    }
+
+    /// The runs that [`Database::runs`] leaves out.
+    pub(crate) async fn damaged(&self, filter: &RunFilter) -> Result<Vec<DamagedRun>, StoreError> {
+        let (mut filter, mut left, mut found) = (filter.clone(), filter.limit, Vec::new());
+        if left == 0 {
+            (filter.limit, left) = (ROWS, usize::MAX);
+        }
+        loop {
+            let (rows, last) = self.page(&filter).await?;
+            left = left.saturating_sub(rows.iter().filter(|row| row.is_ok()).count());
+            found.extend(rows.into_iter().filter_map(Result::err));
+            match last {
+                Some(last) if left > 0 => (filter.after, filter.limit) = (Some(last), left.min(ROWS)),
+                _ => return Ok(found),
+            }
+        }
+    }
+
+    /// One page of rows, and the place of the last.
+    async fn page(&self, filter: &RunFilter) -> Result<(Vec<Readable>, Option<Cursor>), StoreError> {
         let query = Query::list(filter);
         let from = format!("({}) c JOIN runs r ON r.shard = c.shard AND r.id = c.id", query.sql);
         let sql = format!("{} ORDER BY c.place DESC", select("", &from));
-        ask!(self, |conn| conn.query(&sql, &query.values.params()).await?.iter().map(record).collect())
+        ask!(self, |conn| {
+            let rows = conn.query(&sql, &query.values.params()).await?;
+            let place = rows.last().map(|last| row::nat(get(last, PLACE)?, "place").map(Cursor::new));
+            let read = |row: &Row| match record(row) {
+                Err(OpError::Row(reason)) => {
+                    Ok(Err(DamagedRun { id: get::<String>(row, 0).unwrap_or_default(), reason }))
+                }
+                read => read.map(Ok),
+            };
+            Ok((rows.iter().map(read).collect::<Result<_, OpError>>()?, place.transpose()?))
+        })
     }
 
     /// How many runs a filter lets through.

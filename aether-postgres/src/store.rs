@@ -13,10 +13,11 @@ use aether_core::payload::Payload;
 use aether_core::queue::{LimitPattern, Serves};
 use aether_core::store::ledger::{LedgerEntry, Reservation};
 use aether_core::store::{
-    Append, AppendError, ClaimRequest, Created, Cursor, DefinitionRecord, DueSchedules, DueStarts,
-    Durability, EndedRuns, ForeignRuns, KeyedStart, KnownWorker, Lease, Limit, ListedWait, LostRun, Message,
-    NewRun, OpenWait, Purged, QueuePosition, RunFilter, RunRecord, ScheduleRecord, Sent, Serving, Snapshot,
-    Store, StoreClock, StoreError, StoredEffect, StreamItem, StreamWrite, Unread, WaitFilter, WorkerRecord,
+    Append, AppendError, ClaimRequest, Created, Cursor, DamagedRun, DefinitionRecord, DueSchedules,
+    DueStarts, Durability, EndedRuns, ForeignRuns, KeyedStart, KnownWorker, Lease, Limit, ListedWait,
+    LostRun, Message, NewRun, OpenWait, Purged, QueuePosition, RunFilter, RunRecord, ScheduleRecord, Sent,
+    Serving, Snapshot, Store, StoreClock, StoreError, StoredEffect, StreamItem, StreamWrite, Unread,
+    WaitFilter, WorkerRecord,
 };
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
@@ -312,6 +313,10 @@ impl Store for PostgresStore {
             let lists = each!(self, |db| db.runs(&filter));
             Ok(merged(lists, filter.limit, |run| std::cmp::Reverse(run.place)))
         })
+    }
+
+    fn damaged_runs(&self, filter: RunFilter) -> BoxFuture<'_, Result<Vec<DamagedRun>, StoreError>> {
+        Box::pin(async move { Ok(each!(self, |db| db.damaged(&filter)).into_iter().flatten().collect()) })
     }
 
     fn count(&self, filter: RunFilter) -> BoxFuture<'_, Result<u64, StoreError>> {

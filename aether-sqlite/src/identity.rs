@@ -11,7 +11,12 @@ use std::sync::Arc;
 use aether_core::store::StoreError;
 
 /// Device and number of a file.
-type Identity = (u64, u64);
+pub(crate) type Identity = (u64, u64);
+
+/// Which file has this name; `None` where none has it, or the system gives files no number.
+pub(crate) fn identity_of(path: &Path) -> Option<Identity> {
+    identity(path).ok().flatten()
+}
 
 /// The files that a store has open.
 #[derive(Clone, Debug)]
@@ -31,8 +36,16 @@ impl FileWatch {
             log.push("-wal");
             PathBuf::from(log)
         });
-        let files = database.into_iter().chain(log);
-        let watched = files.filter_map(|file| identity(&file).ok().flatten().map(|id| (file, id)));
+        Self::of(database.into_iter().chain(log), store)
+    }
+
+    /// Watches the database at `path` alone: others may make a log for it, and remove it again.
+    pub(crate) fn without_log(path: &Path, store: &Arc<str>) -> Self {
+        Self::of(std::path::absolute(path).ok().into_iter(), store)
+    }
+
+    fn of(files: impl Iterator<Item = PathBuf>, store: &Arc<str>) -> Self {
+        let watched = files.filter_map(|file| identity_of(&file).map(|id| (file, id)));
         Self { store: store.clone(), watched: watched.collect() }
     }
 

@@ -29,6 +29,7 @@ mod leases;
 mod list;
 mod open;
 mod options;
+mod place;
 mod prepare;
 mod purge;
 mod queues;
@@ -36,6 +37,7 @@ mod reader;
 mod renewal;
 mod request;
 mod reservations;
+mod restore;
 mod row;
 #[cfg(not(aether_dst))]
 mod sched;
@@ -54,10 +56,11 @@ mod waits;
 mod worker_locks;
 mod writer;
 
-pub use crate::backup::{BackupProgress, BackupReport, Restored, back_up, restore};
+pub use crate::backup::{BackupProgress, BackupReport, back_up};
 pub use crate::engine::EngineSqlite;
 pub use crate::inspect::{Inspected, inspect};
 pub use crate::options::SqliteOptions;
+pub use crate::restore::{Restored, restore};
 pub use crate::sql::{Sql, SqlError, SqlStep};
 pub use crate::store::SqliteStore;
 pub use rusqlite;

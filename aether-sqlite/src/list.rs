@@ -8,21 +8,62 @@ use rusqlite::types::Value;
 use rusqlite::{Connection, params_from_iter};
 
 use aether_core::contract::Status;
-use aether_core::store::{RunFilter, RunRecord};
+use aether_core::store::{Cursor, DamagedRun, RunFilter, RunRecord};
 
 use crate::error::OpError;
 use crate::row;
 
-/// Runs, newest first.
+/// Runs, newest first. A damaged one must not hide the others: it is left out, and the next one takes its place.
 pub(crate) fn runs(conn: &Connection, filter: &RunFilter) -> Result<Vec<RunRecord>, OpError> {
-    let query = Query::new(filter, true);
-    let mut statement = conn.prepare_cached(&query.list(filter.limit))?;
-    let mut rows = statement.query(params_from_iter(query.values))?;
     let mut found = Vec::new();
-    while let Some(row) = rows.next()? {
-        found.push(row::run(row)?);
-    }
+    walk(conn, filter, |run| match run {
+        Ok(run) => found.push(run),
+        Err(DamagedRun { id, reason }) => {
+            tracing::warn!(id, %reason, "a damaged run is left out of a list");
+        }
+    })?;
     Ok(found)
+}
+
+/// The runs that [`runs`] leaves out.
+pub(crate) fn damaged(conn: &Connection, filter: &RunFilter) -> Result<Vec<DamagedRun>, OpError> {
+    let mut found = Vec::new();
+    walk(conn, filter, |run| found.extend(run.err()))?;
+    Ok(found)
+}
+
+/// Reads rows until as many can be read as are wanted.
+fn walk(
+    conn: &Connection,
+    filter: &RunFilter,
+    mut each: impl FnMut(Result<RunRecord, DamagedRun>),
+) -> Result<(), OpError> {
+    let mut filter = filter.clone();
+    loop {
+        let query = Query::new(&filter, true);
+        let mut statement = conn.prepare_cached(&query.list(filter.limit))?;
+        let mut rows = statement.query(params_from_iter(query.values))?;
+        let (mut left_out, mut last) = (0, None);
+        while let Some(row) = rows.next()? {
+            last = row.get::<_, Option<i64>>("no")?;
+            match row::run(row) {
+                Ok(run) => each(Ok(run)),
+                Err(OpError::Row(reason)) => {
+                    left_out += 1;
+                    let id = row.get_ref(0)?.as_bytes().unwrap_or_default();
+                    each(Err(DamagedRun { id: String::from_utf8_lossy(id).into_owned(), reason }));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        match last {
+            Some(last) if left_out > 0 && filter.limit > 0 => {
+                filter.after = Some(Cursor::new(row::nat(last, "number of a run")?));
+                filter.limit = left_out;
+            }
+            _ => return Ok(()),
+        }
+    }
 }
 
 /// How many runs there are.

@@ -17,6 +17,7 @@ use tokio::sync::oneshot;
 use aether_core::engine::PrepareError;
 
 use crate::options::SqliteOptions;
+use crate::place::beside;
 use crate::sched::{Instant, sleep, spawn};
 use crate::{open, schema};
 
@@ -97,15 +98,18 @@ fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no text")
 }
 
+/// The file whose lock lets one process prepare, or restore, the database at `file`.
+pub(crate) fn lock_of(file: &Path) -> PathBuf {
+    beside(file, "-prepare")
+}
+
 /// Waits until no other process prepares `file`. `None` where nobody waits for the answer any more.
 ///
 /// A lock of the operating system on a file beside the database: a transaction would not do, for the user's own are
 /// begun under it, and a process that dies releases it. The file stays: were it removed, two processes could each hold
 /// the lock on a file of that name.
 fn lock(file: &Path, store: &str, is_wanted: &dyn Fn() -> bool) -> Result<Option<File>, BoxError> {
-    let mut place = file.as_os_str().to_owned();
-    place.push("-prepare");
-    let place = PathBuf::from(place);
+    let place = lock_of(file);
     let failed = |error: std::io::Error| {
         let place = place.display();
         format!("`{place}`, the lock that lets one process prepare at a time, cannot be taken: {error}")

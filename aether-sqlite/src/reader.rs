@@ -21,7 +21,7 @@ use jiff::Timestamp;
 
 use crate::error::{OpError, gone, opening};
 use crate::identity::FileWatch;
-use crate::open::keep_plans;
+use crate::open::{Look, keep_plans};
 use crate::options::SqliteOptions;
 use crate::row;
 use crate::sched::{JoinHandle, Receiver, Sender, spawn, unbounded};
@@ -43,13 +43,18 @@ impl Readers {
         watch: &FileWatch,
         store: &Arc<str>,
         options: &SqliteOptions,
+        opened: Opened,
     ) -> std::io::Result<Self> {
         let (jobs, queue) = unbounded();
         let threads = (0..options.readers.max(1))
             .map(|_| {
                 let (path, store, queue) = (path.to_owned(), store.clone(), queue.clone());
-                let (options, watch) = (options.clone(), watch.clone());
-                spawn("aether-sqlite-reader", move || serve(&path, &watch, &store, &options, &queue))
+                let (options, watch, opened) = (options.clone(), watch.clone(), opened.clone());
+                spawn("aether-sqlite-reader", move || {
+                    let connect =
+                        || connect(&path, &options, &opened).map_err(|error| opening(&error, &path, &store));
+                    serve(&watch, connect, &queue);
+                })
             })
             .collect::<Result<_, _>>()?;
         Ok(Self { store: store.clone(), jobs: Mutex::new(Some(jobs)), threads: Mutex::new(threads) })
@@ -86,12 +91,12 @@ impl Readers {
     }
 }
 
-fn serve(path: &Path, watch: &FileWatch, store: &str, options: &SqliteOptions, queue: &Receiver<Job>) {
+fn serve(watch: &FileWatch, connect: impl Fn() -> Result<Connection, StoreError>, queue: &Receiver<Job>) {
     let mut conn = None;
     while let Ok(job) = queue.recv() {
         if conn.is_none() {
             // Watched after it is open: a connection made later must not read another file than the writer writes.
-            let opened = connect(path, options).map_err(|error| opening(&error, path, store));
+            let opened = connect();
             match watch.check().and(opened) {
                 Ok(fresh) => conn = Some(fresh),
                 Err(error) => {
@@ -106,7 +111,19 @@ fn serve(path: &Path, watch: &FileWatch, store: &str, options: &SqliteOptions, q
     }
 }
 
-fn connect(path: &Path, options: &SqliteOptions) -> Result<Connection, rusqlite::Error> {
+/// What a store was opened for.
+#[derive(Clone, Debug)]
+pub(crate) enum Opened {
+    ToWork,
+    ToLook(Look),
+}
+
+fn connect(path: &Path, options: &SqliteOptions, opened: &Opened) -> Result<Connection, rusqlite::Error> {
+    if let Opened::ToLook(look) = opened {
+        let conn = look.connect(options.busy_timeout)?;
+        keep_plans(&conn)?;
+        return Ok(conn);
+    }
     let flags =
         OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let conn = Connection::open_with_flags(path, flags)?;

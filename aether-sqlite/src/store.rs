@@ -21,21 +21,23 @@ use aether_core::queue::{LimitPattern, Serves};
 use aether_core::store::StoredEffect;
 use aether_core::store::ledger::{LedgerEntry, Reservation};
 use aether_core::store::{
-    Append, AppendError, ClaimRequest, Created, Cursor, DefinitionRecord, DueSchedules, DueStarts,
-    Durability, EndedRuns, ForeignRuns, KeyedStart, KnownWorker, Lease, Limit, ListedWait, LostRun, Message,
-    NewRun, OpenWait, Purged, QueuePosition, RunFilter, RunRecord, ScheduleRecord, Sent, Serving, Snapshot,
-    Store, StoreError, Unread, WaitFilter, WorkerRecord,
+    Append, AppendError, ClaimRequest, Created, Cursor, DamagedRun, DefinitionRecord, DueSchedules,
+    DueStarts, Durability, EndedRuns, ForeignRuns, KeyedStart, KnownWorker, Lease, Limit, ListedWait,
+    LostRun, Message, NewRun, OpenWait, Purged, QueuePosition, RunFilter, RunRecord, ScheduleRecord, Sent,
+    Serving, Snapshot, Store, StoreError, Unread, WaitFilter, WorkerRecord,
 };
 use aether_core::store::{StreamItem, StreamWrite};
 
 use crate::batch::Batch;
 use crate::error::{OpError, gone, translate};
 use crate::identity::FileWatch;
+use crate::open::Look;
 use crate::options::SqliteOptions;
 use crate::prepare::Prepare;
-use crate::reader::Readers;
+use crate::reader::{Opened, Readers};
 use crate::request::{Op, WriteRequest};
 use crate::sched::{JoinHandle, Sender, spawn, unbounded};
+use crate::schema::SUPPORTED;
 use crate::worker_locks::WorkerLocks;
 use crate::writer::WriterConfig;
 use crate::{
@@ -46,6 +48,8 @@ use crate::{
 #[derive(Debug)]
 pub struct SqliteStore {
     name: Arc<str>,
+    /// Nothing is written: see [`SqliteStore::open_read_only`].
+    is_read_only: bool,
     path: PathBuf,
     options: SqliteOptions,
     ops: Sender<Op>,
@@ -91,7 +95,7 @@ impl SqliteStore {
             reason: format!("no thread could be started: {error}"),
         };
         let watch = FileWatch::new(path, &name);
-        let readers = Readers::start(path, &watch, &name, &options).map_err(no_thread)?;
+        let readers = Readers::start(path, &watch, &name, &options, Opened::ToWork).map_err(no_thread)?;
         let (queue, ops) = unbounded();
         let (ready, begun) = unbounded();
         let batches = Arc::<BatchCounter>::default();
@@ -107,7 +111,61 @@ impl SqliteStore {
         begun.recv().unwrap_or_else(|_| Err(gone(&name)))?;
         let locks = Arc::new(WorkerLocks::beside(path));
         let writer = Mutex::new(Some(writer));
-        Ok(Self { name, path: path.to_owned(), options, ops: queue, writer, readers, locks, batches })
+        let is_read_only = false;
+        let path = path.to_owned();
+        Ok(Self { name, is_read_only, path, options, ops: queue, writer, readers, locks, batches })
+    }
+
+    /// Opens the file at `path` to look at it: neither it nor anything beside it is changed by what is asked of this store,
+    /// also where the process that worked on it was killed. It may be in use, or be a backup on a medium that cannot be
+    /// written.
+    ///
+    /// An engine on it must be a [client](aether_core::engine::EngineBuilder::client). It is not registered, so others do
+    /// not see it; whatever would change something fails with [`StoreError::ReadOnly`].
+    ///
+    /// # Errors
+    /// [`StoreError::Open`] when there is no such file, or its tables are missing or older than those of this build; others
+    /// as [`SqliteStore::open`].
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let path = folder.path().join("agent.db");
+    /// # drop(aether_sqlite::SqliteStore::open(&path)?);
+    /// let before = std::fs::read(&path)?;
+    /// let store = aether_sqlite::SqliteStore::open_read_only(&path)?;
+    /// drop(store);
+    /// assert_eq!(std::fs::read(&path)?, before);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn open_read_only(path: impl AsRef<Path>) -> Result<Self, StoreError> {
+        let path = path.as_ref();
+        let name: Arc<str> = format!("sqlite {}", path.display()).into();
+        let refused = |reason: String| StoreError::Open { store: name.to_string(), reason };
+        // Of two connections that are closed at once, neither is the last, and what SQLite made beside the file would stay.
+        let options = SqliteOptions { readers: 1, ..SqliteOptions::default() };
+        let look = Look::at(path);
+        let (_, version) = open::to_look(path, &name, options.busy_timeout)?;
+        if version != SUPPORTED {
+            return Err(refused(format!(
+                "its tables have version {version}, and this build reads version {SUPPORTED}: open it for writing first"
+            )));
+        }
+        let watch = FileWatch::without_log(path, &name);
+        let readers = Readers::start(path, &watch, &name, &options, Opened::ToLook(look))
+            .map_err(|error| refused(format!("no thread could be started: {error}")))?;
+        // Nobody takes anything from it.
+        let (ops, _) = unbounded();
+        let locks = Arc::new(WorkerLocks::beside(path));
+        let (path, writer) = (path.to_owned(), Mutex::default());
+        let batches = Arc::default();
+        Ok(Self { name, is_read_only: true, path, options, ops, writer, readers, locks, batches })
+    }
+
+    fn read_only(&self) -> StoreError {
+        let reason = "it was opened to look at it".to_owned();
+        StoreError::ReadOnly { store: self.name.to_string(), reason }
     }
 
     /// Runs the user's migrations; see [`EngineSqlite::prepare`](crate::EngineSqlite::prepare).
@@ -127,6 +185,9 @@ impl SqliteStore {
         &self,
         (op, answer): (Op, oneshot::Receiver<Result<T, StoreError>>),
     ) -> BoxFuture<'static, Result<T, StoreError>> {
+        if self.is_read_only {
+            return Box::pin(std::future::ready(Err(self.read_only())));
+        }
         // Sent here and not in the future: calls take effect in the order in which they are made, polled or not. A
         // queue that is closed returns the operation; dropping it is what answers `gone`.
         drop(self.ops.send(op));
@@ -186,6 +247,9 @@ impl Store for SqliteStore {
         lease: Duration,
         codes: Vec<CodeId>,
     ) -> BoxFuture<'_, Result<bool, StoreError>> {
+        if self.is_read_only {
+            return Box::pin(std::future::ready(Ok(true)));
+        }
         let (locks, id, name) = (Arc::clone(&self.locks), worker.clone(), Arc::clone(&self.name));
         let locked = self.readers.ask(move |conn| {
             let gone = locks.sweep(&reader::known_workers(conn)?, &reader::owners(conn)?);
@@ -257,6 +321,9 @@ impl Store for SqliteStore {
     }
 
     fn serve(&self, worker: &WorkerId, serves: Serves) -> BoxFuture<'_, Result<(), StoreError>> {
+        if self.is_read_only {
+            return Box::pin(std::future::ready(Ok(())));
+        }
         let worker = worker.clone();
         self.write(move |batch| batch.serve(&worker, &serves))
     }
@@ -296,6 +363,9 @@ impl Store for SqliteStore {
     }
 
     fn retire(&self, worker: &WorkerId) -> BoxFuture<'_, Result<(), StoreError>> {
+        if self.is_read_only {
+            return Box::pin(std::future::ready(Ok(())));
+        }
         let id = worker.clone();
         let retired = self.write(move |batch| batch.retire(&id));
         let worker = worker.clone();
@@ -334,7 +404,8 @@ impl Store for SqliteStore {
         if let Err(lost) = self.ops.send(Op::Append(append))
             && let Op::Append(append) = lost.into_inner()
         {
-            append.ack.failed(gone(&self.name).into());
+            let error = if self.is_read_only { self.read_only() } else { gone(&self.name) };
+            append.ack.failed(error.into());
         }
     }
 
@@ -367,6 +438,10 @@ impl Store for SqliteStore {
         Box::pin(self.readers.ask(move |conn| list::runs(conn, &filter)))
     }
 
+    fn damaged_runs(&self, filter: RunFilter) -> BoxFuture<'_, Result<Vec<DamagedRun>, StoreError>> {
+        Box::pin(self.readers.ask(move |conn| list::damaged(conn, &filter)))
+    }
+
     fn count(&self, filter: RunFilter) -> BoxFuture<'_, Result<u64, StoreError>> {
         Box::pin(self.readers.ask(move |conn| list::count(conn, &filter)))
     }
@@ -395,6 +470,10 @@ impl Store for SqliteStore {
         lease: Duration,
         noticed: Vec<LostRun>,
     ) -> BoxFuture<'_, Result<Vec<LostRun>, StoreError>> {
+        // It was never registered.
+        if self.is_read_only {
+            return Box::pin(std::future::ready(Ok(Vec::new())));
+        }
         let worker = worker.clone();
         self.write(move |batch| batch.renew(&worker, lease, &noticed))
     }
@@ -543,6 +622,10 @@ impl Store for SqliteStore {
     }
 
     fn save_snapshot(&self, run: &RunId, snapshot: Snapshot) -> BoxFuture<'_, Result<(), StoreError>> {
+        // It only saves the next look some time.
+        if self.is_read_only {
+            return Box::pin(std::future::ready(Ok(())));
+        }
         let run = run.clone();
         self.write(move |batch| batch.save_snapshot(&run, &snapshot))
     }

@@ -8,7 +8,7 @@ use floors::Layout;
 
 const FLOORS: &[&[&str]] = &[
     &["sched"],
-    &["base", "error", "identity", "options", "stuck", "worker_locks"],
+    &["base", "error", "identity", "options", "place", "stuck", "worker_locks"],
     &["row", "schema"],
     &["open", "waits"],
     &["backup", "inspect", "list", "reader", "renewal", "statements", "streams"],
@@ -21,6 +21,7 @@ const FLOORS: &[&[&str]] = &[
         "queues",
         "request",
         "reservations",
+        "restore",
         "schedules",
         "step_connection",
     ],

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use aether_core::store::{RunFilter, check_integrity};
+use aether_core::store::{RunFilter, StoreError, check_integrity};
 use aether_sqlite::{BackupProgress, BackupReport, back_up};
 
 use crate::error::CliError;
@@ -14,8 +14,14 @@ use crate::session::Session;
 pub(crate) fn backup(session: &mut Session, to: &Path) -> Result<Exit, CliError> {
     let from = file(session)?;
     let progress = session.screen.progress();
-    let report = back_up(&from, to, |at| say(&progress, at))?;
+    let made = back_up(&from, to, |at| say(&progress, at));
     drop(progress);
+    let report = made.map_err(|error| match CliError::from(error) {
+        error if to.symlink_metadata().is_ok() => {
+            error.with_help("name a file that is not there yet, such as one with today's date in its name")
+        }
+        error => error,
+    })?;
     print(session, &copied(to, &report, None))
 }
 
@@ -26,10 +32,19 @@ pub(crate) fn restore(session: &mut Session, from: &Path) -> Result<Exit, CliErr
         return Err(CliError::new(Exit::NotFound, what).with_help("`db backup FILE` makes one"));
     }
     let progress = session.screen.progress();
-    let restored = aether_sqlite::restore(from, &to, |at| say(&progress, at))?;
+    let done = aether_sqlite::restore(from, &to, |at| say(&progress, at));
     drop(progress);
-    let replaced = restored.replaced.map(|kept| kept.display().to_string());
-    print(session, &copied(&to, &restored.now, replaced))
+    let restored = done.map_err(|error| {
+        let help = match error {
+            StoreError::Locked { .. } => "`db status` lists the workers and clients that are there",
+            StoreError::Open { .. } => "nothing was changed: put right what it says, and try again",
+            error => return error.into(),
+        };
+        CliError::from(error).with_help(help)
+    })?;
+    let name = |path: PathBuf| path.display().to_string();
+    let logs = restored.logs.into_iter().map(name).collect();
+    print(session, &Copied { logs, ..copied(&to, &restored.now, restored.replaced.map(name)) })
 }
 
 fn file(session: &Session) -> Result<PathBuf, CliError> {
@@ -47,7 +62,7 @@ fn say(progress: &Progress, at: BackupProgress) {
 fn copied(file: &Path, report: &BackupReport, replaced: Option<String>) -> Copied {
     let BackupReport { bytes, runs, newest } = *report;
     let (file, newest) = (file.display().to_string(), newest.map(|time| time.to_string()));
-    Copied { file, bytes, runs, newest, replaced }
+    Copied { file, bytes, runs, newest, replaced, logs: Vec::new() }
 }
 
 fn print(session: &Session, copied: &Copied) -> Result<Exit, CliError> {
@@ -55,9 +70,12 @@ fn print(session: &Session, copied: &Copied) -> Result<Exit, CliError> {
         session.screen.json(copied)?;
         return Ok(Exit::Done);
     }
-    let Copied { file, bytes, runs, newest, replaced } = copied;
+    let Copied { file, bytes, runs, newest, replaced, logs } = copied;
     let until = newest.as_ref().map_or_else(String::new, |time| format!(", changed last at {time}"));
     session.screen.line(&format!("{file}: {runs} runs{until}, {bytes} bytes"))?;
+    if !logs.is_empty() {
+        session.screen.line(&format!("logs that do not belong to it are in {}", logs.join(", ")))?;
+    }
     if let Some(kept) = replaced {
         session.screen.line(&format!("what was there is in {kept}"))?;
         session.screen.line("runs go on from where they were at that time: read \"What an older copy does not know\" in docs/backup.md before a program starts on it")?;
@@ -66,7 +84,7 @@ fn print(session: &Session, copied: &Copied) -> Result<Exit, CliError> {
 }
 
 pub(crate) async fn check(session: &mut Session) -> Result<Exit, CliError> {
-    let engine = session.engine().await?;
+    let engine = session.look().await?;
     let progress = session.screen.progress();
     let report = check_integrity(&**engine.store(), RunFilter::new(), |so_far| {
         progress.say(&format!("{} runs, {} events", so_far.runs, so_far.events));

@@ -2,7 +2,7 @@
 
 use aether_core::engine::{CheckReport, RunCheck};
 
-use crate::args::Filter;
+use crate::args::runs::Filter;
 use crate::commands::filter::filter_of;
 use crate::error::{CliError, OWN_PROGRAM};
 use crate::exit::Exit;
@@ -10,7 +10,7 @@ use crate::output::code::{Check, CheckedRun};
 use crate::session::Session;
 
 pub(crate) async fn check(session: &mut Session, args: Filter) -> Result<Exit, CliError> {
-    let engine = session.engine().await?;
+    let engine = session.look().await?;
     if engine.workflows().is_empty() {
         return Err(CliError::new(Exit::NotFound, "this program links no workflow, so no run could fit it")
             .with_help(OWN_PROGRAM));

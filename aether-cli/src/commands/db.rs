@@ -2,15 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use aether_core::contract::Status;
 use aether_core::engine::{Engine, PurgeDecision, Retention};
 use aether_core::store::RunFilter;
 use aether_sqlite::{Inspected, inspect};
 
-use crate::args::Prune;
+use crate::args::store::Prune;
 use crate::commands::print;
 use crate::error::CliError;
 use crate::exit::Exit;
@@ -24,7 +23,7 @@ pub(crate) async fn status(session: &mut Session) -> Result<Exit, CliError> {
         // Of another version: what is in it can be said only after a migration.
         (Some(path), Some(found)) if found.version != found.supported => of_file(&path, Some(found)),
         (path, found) => {
-            let engine = session.engine().await?;
+            let engine = session.look().await?;
             let report = path.map_or_else(|| of_store(&engine), |path| of_file(&path, found));
             with_runs(report, &engine).await?
         }
@@ -151,7 +150,7 @@ pub(crate) async fn migrate(session: &mut Session) -> Result<Exit, CliError> {
 }
 
 pub(crate) async fn prune(session: &mut Session, args: &Prune) -> Result<Exit, CliError> {
-    let engine = session.engine().await?;
+    let engine = if args.dry_run { session.look().await? } else { session.engine().await? };
     let mut retention = Retention::new();
     for (age, set) in [
         (args.ages.completed, Retention::completed as fn(Retention, _) -> Retention),
@@ -163,24 +162,43 @@ pub(crate) async fn prune(session: &mut Session, args: &Prune) -> Result<Exit, C
             retention = set(retention, age);
         }
     }
-    let counted = Arc::new(AtomicU64::new(0));
-    if args.dry_run {
-        let counted = Arc::clone(&counted);
-        retention = retention.before_purge(move |_| {
-            counted.fetch_add(1, Ordering::Relaxed);
-            async { PurgeDecision::Keep }
-        });
-    }
-    let report = engine.purge(&retention).await?;
-    let deleted = if args.dry_run { counted.load(Ordering::Relaxed) } else { report.deleted };
-    let pruned = Pruned { dry_run: args.dry_run, deleted, held: report.held };
+    let pruned = if args.dry_run {
+        counted(&engine, retention).await?
+    } else {
+        let report = engine.purge(&retention).await?;
+        Pruned { dry_run: false, deleted: report.deleted, held: report.held }
+    };
     if session.screen.is_json {
         session.screen.json(&pruned)?;
         return Ok(Exit::Done);
     }
     let verb = if args.dry_run { "would be deleted" } else { "were deleted" };
-    session
-        .screen
-        .line(&format!("{deleted} runs {verb}, {} are kept because their parents are open", pruned.held))?;
+    session.screen.line(&format!(
+        "{} runs {verb}, {} are kept because their parents are open",
+        pruned.deleted, pruned.held
+    ))?;
     Ok(Exit::Done)
+}
+
+/// What a purge would do.
+async fn counted(engine: &Engine, retention: Retention) -> Result<Pruned, CliError> {
+    let parents = Arc::new(Mutex::new(Vec::new()));
+    let candidates = Arc::clone(&parents);
+    let retention = retention.before_purge(move |run| {
+        candidates.lock().unwrap_or_else(PoisonError::into_inner).push(run.record().parent.clone());
+        async { PurgeDecision::Keep }
+    });
+    engine.purge(&retention).await?;
+    let parents = std::mem::take(&mut *parents.lock().unwrap_or_else(PoisonError::into_inner));
+    let mut pruned = Pruned { dry_run: true, deleted: 0, held: 0 };
+    for parent in parents {
+        let parent = match parent {
+            Some(parent) => engine.store().run(&parent).await?,
+            None => None,
+        };
+        // The rule of the store: a run is kept while the run that started it is open.
+        let is_held = parent.is_some_and(|parent| !parent.status.is_terminal());
+        *(if is_held { &mut pruned.held } else { &mut pruned.deleted }) += 1;
+    }
+    Ok(pruned)
 }

@@ -11,16 +11,17 @@ use aether_core::payload::Payload;
 use aether_core::view::WaitRef;
 use aether_core::view::pending::{Pending, Waiting};
 
-use crate::args::{Answer, Approve, Confirm, Reject, Resolve, ShowWait, WhichWait};
+use crate::args::inbox::{Answer, Approve, Confirm, Reject, Resolve, ShowWait, WhichWait};
 use crate::commands::editor;
 use crate::commands::end::later;
 use crate::commands::inbox::{open_waits, print_wait};
 use crate::commands::print;
-use crate::error::CliError;
+use crate::error::{CliError, shows_it};
 use crate::exit::Exit;
 use crate::output::steering::Deed;
 use crate::output::waits::WaitReport;
 use crate::session::{Session, run_id};
+use crate::text::word;
 use crate::value;
 
 /// What is decided about, and by whom.
@@ -98,7 +99,8 @@ fn consent(session: &Session, case: &Case) -> Result<(), CliError> {
         Some(true) => Ok(()),
         Some(false) => Err(CliError::new(Exit::Failed, "nothing was approved")),
         None => {
-            let (run, command, digest) = (&case.run, &case.wait.command, case.wait.shown());
+            let (run, command) = (word(case.run.as_str()), word(case.wait.command.as_str()));
+            let digest = case.wait.shown();
             let what = "nobody is there to say yes to what is shown, so nothing was approved";
             Err(CliError::usage(what).with_help(format!(
                 "look at it, and pass the digest of what you saw: `inbox approve {run} {command} --digest {digest}`"
@@ -180,8 +182,7 @@ impl Case {
             Some(digest) if *digest != self.wait.shown() => {
                 let (run, command) = (&self.run, &self.wait.command);
                 let what = format!("run `{run}`: `{command}` is about something else than what was shown");
-                Err(CliError::new(Exit::Conflict, what)
-                    .with_help(format!("`inbox show {run} {command}` shows it with its digest of now")))
+                Err(CliError::new(Exit::Conflict, what).with_help(shows_it(run, command)))
             }
             _ => Ok(()),
         }

@@ -10,7 +10,7 @@ use aether_web::{Actions, Options, Role, ServeError, Server, bind};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinSet;
 
-use crate::args::Dev;
+use crate::args::store::Dev;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::files::ConsoleAddress;

@@ -35,8 +35,8 @@ pub(crate) async fn doctor(session: &mut Session) -> Result<Exit, CliError> {
     if let Some(path) = session.file() {
         found.extend(look_at_file(path));
     }
-    match session.engine().await {
-        Ok(engine) => look_at_store(&engine, &mut found).await?,
+    match session.look().await {
+        Ok(engine) => look_at_store(&engine, &mut found).await,
         Err(error) if session.file().is_some() => {
             // What was found of the file may say it already, and better.
             if found.iter().all(|finding| finding.level != Level::Problem) {
@@ -141,17 +141,32 @@ fn room(folder: &Path) -> Option<Finding> {
     })
 }
 
-async fn look_at_store(engine: &Engine, found: &mut Vec<Finding>) -> Result<(), CliError> {
+async fn look_at_store(engine: &Engine, found: &mut Vec<Finding>) {
     found.push(ok("store", engine.store().describe()));
     let health = engine.health().await;
     if let Some(error) = health.unreachable {
         found.push(problem("store", format!("it cannot be read: {error}"), None));
-        return Ok(());
+        return;
     }
-    clock(engine, found).await?;
-    let open = engine.holds(RunFilter::new().open().limit(RUNS)).await?;
-    workers(engine, !open.is_empty(), found).await?;
-    KINDS.iter().for_each(|kind| found.extend(kind.look(&open)));
+    let holds = engine.holds(RunFilter::new().open().limit(RUNS)).await;
+    let open = holds.as_ref().map_or(&[][..], Vec::as_slice);
+    for (about, looked) in [
+        ("damaged", damaged(engine).await),
+        ("clock", clock(engine).await),
+        ("workers", workers(engine, !open.is_empty()).await),
+        ("runs", holds.as_ref().map_err(|error| error.clone().into()).map(|open| stuck(open))),
+        ("failed", failed(engine).await),
+    ] {
+        // What is wrong with one of these hides no other.
+        found.extend(looked.unwrap_or_else(|error: CliError| {
+            let help = error.help().map(|help| help.to_string());
+            vec![problem(about, format!("this cannot be looked at: {error}"), help)]
+        }));
+    }
+}
+
+fn stuck(open: &[(RunRecord, Hold)]) -> Vec<Finding> {
+    let mut found: Vec<_> = KINDS.iter().filter_map(|kind| kind.look(open)).collect();
     if open.len() == RUNS {
         found.push(note(
             "runs",
@@ -159,15 +174,31 @@ async fn look_at_store(engine: &Engine, found: &mut Vec<Finding>) -> Result<(), 
             "`runs list --stuck` looks at all",
         ));
     }
+    found
+}
+
+async fn failed(engine: &Engine) -> Result<Vec<Finding>, CliError> {
     let failed = engine.count(RunFilter::new().status(Status::Failed)).await?;
-    if failed > 0 {
-        found.push(note(
-            "failed",
-            format!("{failed} runs have failed"),
-            "`runs list --status failed`, then `runs retry`",
-        ));
+    let found = format!("{failed} runs have failed");
+    Ok(match failed {
+        0 => Vec::new(),
+        _ => vec![note("failed", found, "`runs list --status failed`, then `runs retry`")],
+    })
+}
+
+/// Runs that no list shows.
+async fn damaged(engine: &Engine) -> Result<Vec<Finding>, CliError> {
+    let damaged = engine.store().damaged_runs(RunFilter::new()).await?;
+    if damaged.is_empty() {
+        return Ok(Vec::new());
     }
-    Ok(())
+    let named: Vec<_> =
+        damaged.iter().take(NAMED).map(|run| format!("{} ({})", run.id, run.reason)).collect();
+    let more = if damaged.len() > NAMED { ", .." } else { "" };
+    let runs = if damaged.len() == 1 { "run has a row" } else { "runs have rows" };
+    let text = format!("{} {runs} that cannot be read: {}{more}", damaged.len(), named.join(", "));
+    let fix = "no list shows them, and nobody advances them: put the rows right by SQL, or restore a backup";
+    Ok(vec![problem("damaged", text, Some(fix.into()))])
 }
 
 /// Runs that are held for one kind of reason.
@@ -210,7 +241,7 @@ const KINDS: [Kind; 7] = [
     },
     Kind {
         about: "paused",
-        fix: "raise the limit of their queue",
+        fix: "`queues list` shows the limits; raise one with `queues limit set`",
         is_held: |hold| matches!(hold, Hold::Queued { .. }) && hold.needs_operator(),
     },
 ];
@@ -232,10 +263,10 @@ impl Kind {
     }
 }
 
-async fn clock(engine: &Engine, found: &mut Vec<Finding>) -> Result<(), CliError> {
+async fn clock(engine: &Engine) -> Result<Vec<Finding>, CliError> {
     let newest = engine.runs(RunFilter::new().limit(100)).await?.into_iter().map(|run| run.updated_at).max();
     let ahead = newest.and_then(|newest| Duration::try_from(newest.duration_since(Timestamp::now())).ok());
-    found.push(match ahead.filter(|ahead| *ahead > SKEW) {
+    Ok(vec![match ahead.filter(|ahead| *ahead > SKEW) {
         Some(ahead) => problem(
             "clock",
             format!(
@@ -245,30 +276,29 @@ async fn clock(engine: &Engine, found: &mut Vec<Finding>) -> Result<(), CliError
             Some("set the clocks of all machines by the same source".into()),
         ),
         None => ok("clock", "not behind the newest events"),
-    });
-    Ok(())
+    }])
 }
 
-async fn workers(engine: &Engine, are_runs_open: bool, found: &mut Vec<Finding>) -> Result<(), CliError> {
+async fn workers(engine: &Engine, are_runs_open: bool) -> Result<Vec<Finding>, CliError> {
     let known = engine.workers().await?;
-    let dead: Vec<_> = known.iter().filter(|worker| worker.known.is_dead && worker.known.runs > 0).collect();
+    let dead = known.iter().filter(|worker| worker.known.is_dead && worker.known.runs > 0);
     let live = known
         .iter()
         .filter(|worker| !worker.is_me && !worker.known.is_dead && !worker.known.codes.is_empty());
-    match (live.count(), are_runs_open) {
-        (0, true) => found.push(problem(
+    let mut found = vec![match (live.count(), are_runs_open) {
+        (0, true) => problem(
             "workers",
             "no worker is there, and runs are open",
             Some("start the program that advances the runs of this store".into()),
-        )),
-        (0, false) => found.push(ok("workers", "none is there, and no run is open")),
-        (count, _) => found.push(ok("workers", format!("{count} are there"))),
-    }
-    for worker in dead {
+        ),
+        (0, false) => ok("workers", "none is there, and no run is open"),
+        (count, _) => ok("workers", format!("{count} are there")),
+    }];
+    found.extend(dead.map(|worker| {
         let text = format!("worker {} has died and holds {} runs", worker.known.id, worker.known.runs);
-        found.push(note("workers", text, "a worker that is there, or that starts, takes them over at once"));
-    }
-    Ok(())
+        note("workers", text, "a worker that is there, or that starts, takes them over at once")
+    }));
+    Ok(found)
 }
 
 fn print(session: &Session, diagnosis: &Diagnosis) -> Result<(), CliError> {

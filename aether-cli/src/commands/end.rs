@@ -1,23 +1,25 @@
 //! `runs cancel` and `runs terminate`.
 
+use aether_core::contract::Status;
 use aether_core::engine::{Engine, Hold};
 use aether_core::id::RunId;
 use aether_core::store::Sent;
 
-use crate::args::End;
+use crate::args::runs::End;
+use crate::commands::filter::targets;
 use crate::commands::print;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::steering::Deed;
-use crate::session::{Session, existing, run_id};
+use crate::session::Session;
 
-pub(crate) async fn end(session: &mut Session, args: &End, at_once: bool) -> Result<Exit, CliError> {
+/// The statuses of runs that have not ended.
+const OPEN: [Status; 3] = [Status::Pending, Status::Running, Status::Waiting];
+
+pub(crate) async fn end(session: &mut Session, args: End, at_once: bool) -> Result<Exit, CliError> {
     let (engine, actor) = (session.engine().await?, session.actor()?);
-    let ids = args.runs.runs.iter().map(|run| run_id(run)).collect::<Result<Vec<_>, _>>()?;
-    // All are looked at before any is asked to end.
-    for id in &ids {
-        existing(&engine, id).await?;
-    }
+    let verb = if at_once { "terminate" } else { "cancel" };
+    let ids = targets(session, &engine, args.which, verb, &OPEN).await?;
     let (mut done, mut refused) = (Vec::new(), None);
     for id in &ids {
         let sent = if at_once {

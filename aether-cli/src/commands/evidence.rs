@@ -4,7 +4,8 @@ use std::path::Path;
 
 use aether_core::recording::{Evidence, EvidenceReport};
 
-use crate::args::EvidenceExport;
+use crate::args::store::EvidenceExport;
+use crate::commands::target;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::files::{DecisionReport, EvidenceOutcome};
@@ -12,8 +13,14 @@ use crate::screen::Tone;
 use crate::session::{Session, run_id};
 
 pub(crate) async fn export(session: &mut Session, args: &EvidenceExport) -> Result<Exit, CliError> {
-    let (engine, actor) = (session.engine().await?, session.actor()?);
+    let (engine, actor) = (session.look().await?, session.actor()?);
     let evidence = engine.evidence(&run_id(&args.run)?, &actor).await?;
+    if target::is_stdout(&args.out) {
+        let text = evidence.to_text()?;
+        session.screen.raw_json(&text)?;
+        return Ok(if Evidence::parse(&text)?.verify().is_sound() { Exit::Done } else { Exit::Problems });
+    }
+    target::check(session, &args.out, "aether-evidence", args.force)?;
     evidence.write(&args.out)?;
     // What is printed is what the file says when it is read.
     print(session, &args.out, Evidence::read(&args.out)?.verify())

@@ -2,21 +2,23 @@
 
 use aether_core::recording::{Masking, Recording, RecordingError};
 
-use crate::args::{Export, Import};
+use crate::args::store::{Export, Import};
+use crate::commands::target;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::files::{Exported, Imported};
 use crate::session::{Session, run_id};
 
 pub(crate) async fn export(session: &mut Session, args: &Export) -> Result<Exit, CliError> {
-    let engine = session.engine().await?;
+    let engine = session.look().await?;
     let run = run_id(&args.run)?;
     let masking = if args.unmasked { Masking::off() } else { Masking::standard() };
     let recording = engine.export_with(&run, &masking).await?;
-    let Some(file) = &args.out else {
+    let Some(file) = args.out.as_deref().filter(|file| !target::is_stdout(file)) else {
         session.screen.raw_json(&recording.to_text())?;
         return Ok(Exit::Done);
     };
+    target::check(session, file, "aether-recording", args.force)?;
     recording.write(file)?;
     let runs = recording.runs().iter().map(|run| run.run.to_string()).collect();
     let exported = Exported { file: file.display().to_string(), runs, masked: recording.masked() };

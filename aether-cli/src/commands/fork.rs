@@ -1,23 +1,74 @@
 //! `runs fork` and `runs retry`: the bill, the decisions, the fork.
 
-use aether_core::engine::ForkPlan;
+use aether_core::contract::Status;
+use aether_core::engine::{Engine, ForkPlan};
+use aether_core::id::RunId;
 
-use crate::args::{Decisions, Fork, Retry};
+use crate::args::runs::{Decisions, Fork, Retry};
+use crate::commands::filter::{is_filtered, targets};
 use crate::error::CliError;
 use crate::exit::Exit;
-use crate::output::steering::{CallReport, ForkOutcome};
+use crate::output::steering::{CallReport, ForkOutcome, Refused, Retried};
 use crate::screen::{Cell, Screen, Tone};
 use crate::session::{Session, run_id};
 use crate::value;
 
 pub(crate) async fn retry(session: &mut Session, args: Retry) -> Result<Exit, CliError> {
-    let engine = session.engine().await?;
-    let plan = engine.retry(&run_id(&args.run)?).plan().await?;
-    carry_out(session, plan, args.decisions).await
+    let Retry { mut which, decisions } = args;
+    let engine = if decisions.dry_run { session.look().await? } else { session.engine().await? };
+    if let ([run], false) = (&*which.runs, is_filtered(&which.pick)) {
+        let plan = engine.retry(&run_id(run)?).plan().await?;
+        return carry_out(session, plan, decisions).await;
+    }
+    // A bill alone needs nobody's consent.
+    which.yes |= decisions.dry_run;
+    let ids = targets(session, &engine, which, "retry", &[Status::Failed]).await?;
+    let mut retried = Retried::default();
+    for id in ids {
+        match retry_one(session, &engine, &id, &decisions).await {
+            Ok(outcome) => retried.forks.push(outcome),
+            Err(error) => retried.refused.push(Refused { run: id.to_string(), reason: error.to_string() }),
+        }
+    }
+    print_retried(session, &retried)
+}
+
+/// Retries one of several: what its bill leaves undecided is an error that says so.
+async fn retry_one(
+    session: &Session,
+    engine: &Engine,
+    run: &RunId,
+    decisions: &Decisions,
+) -> Result<ForkOutcome, CliError> {
+    let plan = decided(engine.retry(run).plan().await?, decisions);
+    let mut outcome = ForkOutcome::of(&plan);
+    if !decisions.dry_run {
+        outcome.fork = Some(plan.start(&session.actor()?).await?.id().to_string());
+    }
+    Ok(outcome)
+}
+
+fn print_retried(session: &Session, retried: &Retried) -> Result<Exit, CliError> {
+    let exit = if retried.refused.is_empty() { Exit::Done } else { Exit::Conflict };
+    if session.screen.is_json {
+        session.screen.json(retried)?;
+        return Ok(exit);
+    }
+    for ForkOutcome { origin, fork, undecided, .. } in &retried.forks {
+        session.screen.line(&match fork {
+            Some(fork) => format!("{origin}: {fork} was started"),
+            None if *undecided == 0 => format!("{origin}: nothing is to be decided"),
+            None => format!("{origin}: {undecided} calls are undecided"),
+        })?;
+    }
+    for Refused { run, reason } in &retried.refused {
+        session.screen.toned(&format!("{run}: not retried: {reason}"), Tone::Bad)?;
+    }
+    Ok(exit)
 }
 
 pub(crate) async fn fork(session: &mut Session, args: Fork) -> Result<Exit, CliError> {
-    let engine = session.engine().await?;
+    let engine = if args.decisions.dry_run { session.look().await? } else { session.engine().await? };
     let run = run_id(&args.run)?;
     let fork = engine.fork(&run);
     let fork = match args.cut.before {
@@ -44,7 +95,7 @@ pub(crate) async fn fork(session: &mut Session, args: Fork) -> Result<Exit, CliE
 
 async fn carry_out(session: &mut Session, plan: ForkPlan, decisions: Decisions) -> Result<Exit, CliError> {
     let is_dry = decisions.dry_run;
-    let plan = decided(plan, decisions);
+    let plan = decided(plan, &decisions);
     let mut outcome = ForkOutcome::of(&plan);
     if is_dry {
         print_bill(&session.screen, &outcome)?;
@@ -73,14 +124,14 @@ async fn carry_out(session: &mut Session, plan: ForkPlan, decisions: Decisions) 
 }
 
 /// The plan with what was decided: first about the calls that are named.
-fn decided(mut plan: ForkPlan, decisions: Decisions) -> ForkPlan {
-    for command in decisions.keep {
+fn decided(mut plan: ForkPlan, decisions: &Decisions) -> ForkPlan {
+    for command in &decisions.keep {
         plan = plan.keep(command);
     }
-    for command in decisions.again {
+    for command in &decisions.again {
         plan = plan.again(command);
     }
-    for command in decisions.undo_first {
+    for command in &decisions.undo_first {
         plan = plan.undo_first(command);
     }
     match decisions {

@@ -4,15 +4,15 @@ use aether_core::definition::def::{END, EdgeKind, START};
 use aether_core::definition::{DefinedState, Definition};
 use aether_core::engine::Engine;
 
-use crate::args::{self, GraphFormat};
+use crate::args::runs::{self, GraphFormat};
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::code::Graph;
 use crate::screen::{Screen, Tone};
 use crate::session::Session;
 
-pub(crate) async fn graph(session: &mut Session, args: &args::Graph) -> Result<Exit, CliError> {
-    let engine = session.engine().await?;
+pub(crate) async fn graph(session: &mut Session, args: &runs::Graph) -> Result<Exit, CliError> {
+    let engine = session.look().await?;
     let (definition, known_from) = find(&engine, args).await?;
     if session.screen.is_json {
         let (workflow, version) = (definition.name.clone(), definition.version);
@@ -29,7 +29,7 @@ pub(crate) async fn graph(session: &mut Session, args: &args::Graph) -> Result<E
 }
 
 /// The definition that the program has, or else the newest that the store has seen.
-async fn find(engine: &Engine, args: &args::Graph) -> Result<(Definition, &'static str), CliError> {
+async fn find(engine: &Engine, args: &runs::Graph) -> Result<(Definition, &'static str), CliError> {
     let fits = |definition: &Definition| {
         definition.name == args.workflow && args.version.is_none_or(|version| definition.version == version)
     };

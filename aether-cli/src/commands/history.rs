@@ -9,7 +9,7 @@ use aether_core::journal::event::Event;
 use aether_core::payload::Payload;
 use aether_core::store::read::events;
 
-use crate::args;
+use crate::args::runs;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::runs::{EventReport, History};
@@ -19,8 +19,8 @@ use crate::session::{Session, existing, run_id};
 /// Events that are read at a time.
 const PAGE: u64 = 500;
 
-pub(crate) async fn history(session: &mut Session, args: &args::History) -> Result<Exit, CliError> {
-    let engine = session.engine().await?;
+pub(crate) async fn history(session: &mut Session, args: &runs::History) -> Result<Exit, CliError> {
+    let engine = session.look().await?;
     let id = run_id(&args.run)?;
     let end = existing(&engine, &id).await?.next;
     let (mut found, mut from) = (Vec::new(), args.from);

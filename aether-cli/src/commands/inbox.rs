@@ -5,17 +5,22 @@ use aether_core::id::RunId;
 use aether_core::store::{WaitFilter, WaitPlace};
 use aether_core::view::pending::{Pending, Waiting};
 
-use crate::args::{InboxList, ShowWait};
+use crate::args::inbox::{InboxList, ShowWait};
 use crate::commands::print;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::waits::{WaitList, WaitReport};
 use crate::screen::{Cell, Screen, Tone};
 use crate::session::{Session, existing, run_id};
+use crate::text::word;
 use crate::time::{ago, both};
 
 pub(crate) async fn list(session: &mut Session, args: InboxList) -> Result<Exit, CliError> {
-    let engine = session.engine().await?;
+    let mut engine = session.look().await?;
+    if !engine.store().unlisted_waits(1).await?.is_empty() {
+        // An older build left runs whose waits are not listed yet: that is written, once.
+        engine = session.engine().await?;
+    }
     let mut filter = if args.kind.is_empty() { WaitFilter::for_reply() } else { WaitFilter::default() };
     filter.kinds.extend(args.kind);
     if let Some(run) = &args.run {
@@ -58,7 +63,7 @@ fn row(wait: &WaitReport) -> Vec<Cell> {
 }
 
 pub(crate) async fn show(session: &mut Session, args: &ShowWait) -> Result<Exit, CliError> {
-    let engine = session.engine().await?;
+    let engine = session.look().await?;
     let run = run_id(&args.run)?;
     let found = open_waits(&engine, &run, args.wait.as_deref(), |_| true).await?;
     if session.screen.is_json {
@@ -112,6 +117,6 @@ pub(crate) async fn open_waits(
         Some(named) => format!("run `{run}`: nothing of that kind named `{named}` waits"),
         None => format!("run `{run}`: nothing of that kind waits"),
     };
-    let help = format!("`runs show {run}` says what it waits for, and why it does not move");
+    let help = format!("`runs show {}` says what it waits for, and why it does not move", word(run.as_str()));
     Err(CliError::new(Exit::NotFound, what).with_help(help))
 }

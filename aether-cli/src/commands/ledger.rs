@@ -1,6 +1,6 @@
 //! `ledger`.
 
-use crate::args::OneRun;
+use crate::args::runs::OneRun;
 use crate::commands::print;
 use crate::error::CliError;
 use crate::exit::Exit;
@@ -10,7 +10,7 @@ use crate::session::{Session, existing, run_id};
 use crate::time::ago;
 
 pub(crate) async fn ledger(session: &mut Session, args: &OneRun) -> Result<Exit, CliError> {
-    let engine = session.engine().await?;
+    let engine = session.look().await?;
     let run = run_id(&args.run)?;
     existing(&engine, &run).await?;
     let rows: Vec<_> = engine.ledger(&run).await?.into_iter().map(LedgerRow::of).collect();

@@ -1,45 +1,35 @@
 //! `runs list`.
 
-use aether_core::engine::{Engine, Hold};
-use aether_core::store::{RunFilter, RunRecord};
+use aether_core::store::{DamagedRun, RunFilter};
 
-use crate::args::List;
-use crate::commands::filter::filter_of;
+use crate::args::runs::List;
+use crate::commands::filter::Picked;
 use crate::commands::print;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::hold::Reason;
-use crate::output::runs::{RunLine, RunList};
+use crate::output::runs::{Damaged, RunLine, RunList};
 use crate::screen::{Cell, Tone};
 use crate::session::Session;
 use crate::time::ago;
 
-/// Runs that are looked at together, where their reasons are asked for.
-const PAGE: usize = 200;
-
 pub(crate) async fn list(session: &mut Session, args: List) -> Result<Exit, CliError> {
-    let engine = session.engine().await?;
-    let List { filter, why, stuck, limit, after } = args;
-    let mut filter = filter_of(filter)?;
-    if (stuck || !why.is_empty()) && filter.statuses.is_empty() && !why.contains(&Reason::Ended) {
-        // No other run can be held for such a reason.
-        filter = filter.open();
-    }
-    filter.after = after;
-    let wanted = |hold: &Hold| {
-        (!stuck || hold.needs_operator())
-            && (why.is_empty() || Reason::all_of(hold).iter().any(|reason| why.contains(reason)))
-    };
+    let engine = session.look().await?;
+    let List { pick, limit, after } = args;
+    let mut picked = Picked::of(pick)?;
+    picked.filter.after = after;
     // One more than asked for says whether there is another page.
-    let most = limit.saturating_add(1);
-    filter.limit = if stuck || !why.is_empty() { PAGE } else { most.min(PAGE) };
-    let mut found = matching(&engine, filter, most, wanted).await?;
+    let looked_at = picked.filter.clone().limit(limit.saturating_add(1));
+    let mut found = picked.runs(&engine, limit.saturating_add(1)).await?;
+    let damaged = engine.store().damaged_runs(looked_at).await?;
     let is_more = found.len() > limit;
     found.truncate(limit);
     let next = found.last().filter(|_| is_more).map(|(run, _)| run.place.to_string());
     let runs: Vec<_> = found.iter().map(|(run, hold)| RunLine::of(run, Some(hold))).collect();
+    damaged.iter().for_each(|run| left_out(session, run));
     if session.screen.is_json {
-        session.screen.json(&RunList { runs, next })?;
+        let damaged = damaged.into_iter().map(Damaged::of).collect();
+        session.screen.json(&RunList { runs, next, damaged })?;
         return Ok(Exit::Done);
     }
     if runs.is_empty() {
@@ -56,23 +46,15 @@ pub(crate) async fn list(session: &mut Session, args: List) -> Result<Exit, CliE
     Ok(Exit::Done)
 }
 
-/// The first runs whose reasons are wanted.
-async fn matching(
-    engine: &Engine,
-    mut filter: RunFilter,
-    most: usize,
-    wanted: impl Fn(&Hold) -> bool,
-) -> Result<Vec<(RunRecord, Hold)>, CliError> {
-    let mut found = Vec::new();
-    loop {
-        let page = engine.holds(filter.clone()).await?;
-        let (is_last, last) = (page.len() < filter.limit, page.last().map(|(run, _)| run.place));
-        found.extend(page.into_iter().filter(|(_, hold)| wanted(hold)).take(most - found.len()));
-        match last {
-            Some(last) if !is_last && found.len() < most => filter.after = Some(last),
-            _ => return Ok(found),
-        }
-    }
+/// Whether runs are left out of every list, because their rows are damaged; says which.
+pub(crate) async fn are_damaged(session: &mut Session) -> Result<bool, CliError> {
+    let damaged = session.look().await?.store().damaged_runs(RunFilter::new()).await?;
+    damaged.iter().for_each(|run| left_out(session, run));
+    Ok(!damaged.is_empty())
+}
+
+fn left_out(session: &Session, DamagedRun { id, reason }: &DamagedRun) {
+    session.screen.note(&format!("run {id} is left out, because its row is damaged: {reason}"));
 }
 
 fn row(run: &RunLine) -> Vec<Cell> {

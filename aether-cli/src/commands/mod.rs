@@ -21,11 +21,14 @@ pub(crate) mod inbox;
 pub(crate) mod ledger;
 pub(crate) mod list;
 pub(crate) mod print;
+pub(crate) mod queues;
+pub(crate) mod schedules;
 pub(crate) mod shell;
 pub(crate) mod show;
 pub(crate) mod signal;
 pub(crate) mod start;
 pub(crate) mod streams;
+pub(crate) mod target;
 pub(crate) mod verify;
 pub(crate) mod wait;
 #[cfg(feature = "web")]

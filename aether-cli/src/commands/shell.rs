@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use clap_complete::Shell;
 
-use crate::args::Schema;
+use crate::args::store::Schema;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::schemas::schemas;

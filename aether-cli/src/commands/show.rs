@@ -1,6 +1,6 @@
 //! `runs show`.
 
-use crate::args::OneRun;
+use crate::args::runs::OneRun;
 use crate::commands::print;
 use crate::error::CliError;
 use crate::exit::Exit;
@@ -12,7 +12,7 @@ use crate::session::{Session, existing, run_id};
 use crate::time::both;
 
 pub(crate) async fn show(session: &mut Session, args: &OneRun) -> Result<Exit, CliError> {
-    let engine = session.engine().await?;
+    let engine = session.look().await?;
     let id = run_id(&args.run)?;
     let record = existing(&engine, &id).await?;
     let (view, hold) = (engine.view(&id).await?, engine.why(&id).await?);

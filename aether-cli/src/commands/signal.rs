@@ -3,7 +3,7 @@
 use aether_core::store::Sent;
 use uuid::Uuid;
 
-use crate::args;
+use crate::args::runs;
 use crate::commands::end::later;
 use crate::commands::print;
 use crate::error::CliError;
@@ -12,12 +12,18 @@ use crate::output::steering::Deed;
 use crate::session::{Session, run_id};
 use crate::value;
 
-pub(crate) async fn signal(session: &mut Session, args: args::Signal) -> Result<Exit, CliError> {
+pub(crate) async fn signal(session: &mut Session, args: runs::Signal) -> Result<Exit, CliError> {
     let value = value::read(&args.value)?;
-    let (engine, actor) = (session.engine().await?, session.actor()?);
+    let engine = session.engine().await?;
     let run = run_id(&args.run)?;
-    // A signal has no actor; its id is recorded, and says who sent it.
-    let id = args.id.unwrap_or_else(|| format!("{actor}@{}", Uuid::now_v7()));
+    // A signal has no actor; its id is recorded, and says who sent it unless it was chosen.
+    let (id, actor) = match args.id {
+        Some(id) => (id, None),
+        None => {
+            let actor = session.actor()?;
+            (format!("{actor}@{}", Uuid::now_v7()), Some(actor))
+        }
+    };
     let action = match engine.signal(&run, &args.name, &id, &value).await? {
         Sent::Delivered => "signalled",
         Sent::Duplicate => "duplicate",
@@ -27,6 +33,6 @@ pub(crate) async fn signal(session: &mut Session, args: args::Signal) -> Result<
         }
     };
     let note = later(&engine, &run).await?;
-    let deed = Deed { action: action.into(), run: run.to_string(), command: None, actor: Some(actor), note };
+    let deed = Deed { action: action.into(), run: run.to_string(), command: None, actor, note };
     print::steered(session, vec![deed])
 }

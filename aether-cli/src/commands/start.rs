@@ -1,6 +1,6 @@
 //! `start`.
 
-use crate::args;
+use crate::args::runs;
 use crate::commands::end::later;
 use crate::commands::print;
 use crate::error::CliError;
@@ -9,7 +9,7 @@ use crate::output::steering::Deed;
 use crate::session::Session;
 use crate::value;
 
-pub(crate) async fn start(session: &mut Session, args: args::Start) -> Result<Exit, CliError> {
+pub(crate) async fn start(session: &mut Session, args: runs::Start) -> Result<Exit, CliError> {
     let input = value::read(&args.input)?;
     let engine = session.engine().await?;
     let mut start = engine.start_named(args.workflow, input);

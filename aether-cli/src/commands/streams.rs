@@ -4,7 +4,7 @@ use aether_core::payload::Payload;
 use aether_core::store::StreamItem;
 use aether_core::stream::StreamEvent;
 
-use crate::args::Tail;
+use crate::args::runs::Tail;
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::runs::StreamLine;
@@ -15,7 +15,7 @@ use crate::session::{Session, existing, run_id};
 const PAGE: usize = 256;
 
 pub(crate) async fn tail(session: &mut Session, args: &Tail) -> Result<Exit, CliError> {
-    let engine = session.engine().await?;
+    let engine = session.look().await?;
     let run = run_id(&args.run)?;
     existing(&engine, &run).await?;
     let mut reader = engine.find(run.as_str()).await?.stream::<Payload>(&args.name);

@@ -1,6 +1,6 @@
 //! `verify`.
 
-use crate::args::ManyRuns;
+use crate::args::runs::ManyRuns;
 use crate::error::{CliError, not_verifiable};
 use crate::exit::Exit;
 use crate::output::code::{VerdictReport, Verdicts};
@@ -8,7 +8,7 @@ use crate::screen::Tone;
 use crate::session::{Session, run_id};
 
 pub(crate) async fn verify(session: &mut Session, args: &ManyRuns) -> Result<Exit, CliError> {
-    let engine = session.engine().await?;
+    let engine = session.look().await?;
     let mut runs = Vec::with_capacity(args.runs.len());
     for run in &args.runs {
         let run = run_id(run)?;

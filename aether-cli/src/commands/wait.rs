@@ -10,7 +10,7 @@ use aether_core::store::RunRecord;
 use aether_core::store::read::events;
 use tokio::time::{Instant, sleep};
 
-use crate::args;
+use crate::args::runs;
 use crate::commands::print;
 use crate::error::CliError;
 use crate::exit::Exit;
@@ -22,8 +22,8 @@ const LOOK: Duration = Duration::from_millis(100);
 /// How often a person is told what a run waits for, in looks.
 const TELL: usize = 10;
 
-pub(crate) async fn wait(session: &mut Session, args: &args::Wait) -> Result<Exit, CliError> {
-    let engine = session.engine().await?;
+pub(crate) async fn wait(session: &mut Session, args: &runs::Wait) -> Result<Exit, CliError> {
+    let engine = session.look().await?;
     let ids = args.runs.runs.iter().map(|run| run_id(run)).collect::<Result<Vec<_>, _>>()?;
     let deadline = args.timeout.map(|timeout| Instant::now() + timeout);
     // Nothing turns where there is nothing to wait for.

@@ -2,7 +2,7 @@
 
 use aether_web::{Actions, Options, Role, bind};
 
-use crate::args::{Allowed, Web};
+use crate::args::store::{Allowed, Web};
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::files::ConsoleAddress;

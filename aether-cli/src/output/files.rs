@@ -90,6 +90,8 @@ pub(crate) struct Copied {
     pub(crate) newest: Option<String>,
     /// Where the file is that was replaced.
     pub(crate) replaced: Option<String>,
+    /// Where the logs are that lay there and do not belong to the file.
+    pub(crate) logs: Vec<String>,
 }
 
 /// `db check`.

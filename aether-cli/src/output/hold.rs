@@ -7,6 +7,8 @@ use clap::ValueEnum;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::text::word;
+
 /// Why a run does not move, in a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -140,6 +142,7 @@ impl Held {
 }
 
 fn fix(run: &RunId, hold: &Hold, reason: Reason) -> Option<String> {
+    let run = word(run.as_str());
     Some(match (reason, hold) {
         (Reason::Parked, _) => {
             "start a program with code that it fits; `check` in that program says which runs it fits".into()
@@ -155,7 +158,7 @@ fn fix(run: &RunId, hold: &Hold, reason: Reason) -> Option<String> {
             format!("`inbox show {run}`, then `inbox confirm {run} --accept` or `--fail`")
         }
         (Reason::Signal, Hold::Waiting { on }) => {
-            let name = on.first().map_or("NAME", |wait| &*wait.name);
+            let name = on.first().map_or_else(|| "NAME".into(), |wait| word(&wait.name));
             format!("`signal {run} {name} VALUE`")
         }
         (Reason::NoWorker, _) => "start the program that advances the runs of this store".into(),

@@ -6,6 +6,7 @@ pub(crate) mod code;
 pub(crate) mod errors;
 pub(crate) mod files;
 pub(crate) mod hold;
+pub(crate) mod queues;
 pub(crate) mod runs;
 pub(crate) mod schemas;
 pub(crate) mod steering;

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use aether_core::engine::Hold;
 use aether_core::payload::Payload;
-use aether_core::store::RunRecord;
 use aether_core::store::ledger::LedgerEntry;
+use aether_core::store::{DamagedRun, RunRecord};
 use aether_core::view::{RunView, StepView};
 use jiff::Timestamp;
 use schemars::JsonSchema;
@@ -86,6 +86,24 @@ pub(crate) struct RunList {
     pub(crate) runs: Vec<RunLine>,
     /// Where the next page begins: `--after`.
     pub(crate) next: Option<String>,
+    /// Runs that are left out because their rows are damaged.
+    pub(crate) damaged: Vec<Damaged>,
+}
+
+/// A run whose row cannot be read.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Damaged {
+    /// What the row has for its id.
+    id: String,
+    /// What is wrong with the row.
+    reason: String,
+}
+
+impl Damaged {
+    pub(crate) fn of(run: DamagedRun) -> Self {
+        let DamagedRun { id, reason } = run;
+        Self { id, reason }
+    }
 }
 
 /// `runs show`.

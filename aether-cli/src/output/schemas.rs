@@ -7,8 +7,9 @@ use crate::output::errors::ErrorReport;
 use crate::output::files::{
     Copied, Diagnosis, EvidenceOutcome, Exported, Imported, Integrity, Migrated, Pruned, StoreReport,
 };
+use crate::output::queues::{LimitDeed, LimitList, QueueList, ScheduleDeed, ScheduleList};
 use crate::output::runs::{Ends, History, Ledger, RunList, RunReport, StreamLine};
-use crate::output::steering::{ForkOutcome, Steered};
+use crate::output::steering::{ForkOutcome, Retried, Steered};
 use crate::output::waits::WaitList;
 
 /// Every schema, with the command that prints it.
@@ -22,6 +23,7 @@ pub(crate) fn schemas() -> Vec<(&'static str, Schema)> {
         ("runs terminate", schema_for!(Steered)),
         ("runs retry", schema_for!(ForkOutcome)),
         ("runs fork", schema_for!(ForkOutcome)),
+        ("runs retry many", schema_for!(Retried)),
         ("start", schema_for!(Steered)),
         ("inbox list", schema_for!(WaitList)),
         ("inbox show", schema_for!(WaitList)),
@@ -31,6 +33,14 @@ pub(crate) fn schemas() -> Vec<(&'static str, Schema)> {
         ("inbox resolve", schema_for!(Steered)),
         ("inbox confirm", schema_for!(Steered)),
         ("signal", schema_for!(Steered)),
+        ("queues list", schema_for!(QueueList)),
+        ("queues limit list", schema_for!(LimitList)),
+        ("queues limit set", schema_for!(LimitDeed)),
+        ("queues limit remove", schema_for!(LimitDeed)),
+        ("schedules list", schema_for!(ScheduleList)),
+        ("schedules pause", schema_for!(ScheduleDeed)),
+        ("schedules resume", schema_for!(ScheduleDeed)),
+        ("schedules trigger", schema_for!(Steered)),
         ("ledger", schema_for!(Ledger)),
         ("streams tail", schema_for!(StreamLine)),
         ("graph", schema_for!(Graph)),

@@ -17,7 +17,7 @@ pub(crate) struct Steered {
 /// What was done to one run.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Deed {
-    /// started, signalled, cancel_requested, terminate_requested, approved, edited, rejected, answered, resolved, confirmed;
+    /// started, triggered, signalled, cancel_requested, terminate_requested, approved, edited, rejected, answered, resolved, confirmed;
     /// `duplicate` where the same had been asked before.
     pub(crate) action: String,
     /// The run.
@@ -43,6 +43,24 @@ pub(crate) struct ForkOutcome {
     pub(crate) calls: Vec<CallReport>,
     /// How many of them need a decision.
     pub(crate) undecided: usize,
+}
+
+/// `runs retry` of more than one run.
+#[derive(Default, Serialize, JsonSchema)]
+pub(crate) struct Retried {
+    /// The retries, with their bills.
+    pub(crate) forks: Vec<ForkOutcome>,
+    /// The runs that were not retried.
+    pub(crate) refused: Vec<Refused>,
+}
+
+/// A run that was not retried.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Refused {
+    /// The run.
+    pub(crate) run: String,
+    /// Why.
+    pub(crate) reason: String,
 }
 
 /// A call behind the cut.

@@ -138,7 +138,8 @@ async fn signals_are_sent_once_and_say_who_sent_them() {
     waits(&engine, "other").await;
     engine.shutdown().await.unwrap();
     let send = &["parcel", "paid", "1", "--id", "payment-1"];
-    assert_eq!(desk.json("signal", send)["done"][0]["action"], "signalled");
+    let sent = desk.json("signal", send);
+    assert_eq!((&sent["done"][0]["action"], &sent["done"][0]["actor"]), (&json!("signalled"), &Value::Null));
     assert_eq!(desk.json("signal", send)["done"][0]["action"], "duplicate");
     desk.json("signal", &["other", "paid", "2"]);
     // Nobody said who it is: the system does.

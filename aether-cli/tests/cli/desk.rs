@@ -86,6 +86,14 @@ pub(crate) async fn refund(cx: &mut Cx, order: String) -> Result<String> {
     Ok(pay_back(cx, &order, 9_007_199_254_740_993).await?)
 }
 
+/// Starts a child, and waits when that has ended.
+#[workflow]
+pub(crate) async fn family(cx: &mut Cx, n: u32) -> Result<u32> {
+    let sum = cx.child::<count>(n).await?;
+    cx.signal::<Value>("end").await?;
+    Ok(sum)
+}
+
 /// Asks.
 #[workflow]
 pub(crate) async fn quiz(cx: &mut Cx, question: String) -> Result<u32> {

@@ -7,7 +7,7 @@ use std::process::Stdio;
 
 use serde_json::{Value, json};
 
-use crate::desk::{Worker, one_of_each};
+use crate::desk::{Worker, builder, count, nap, one_of_each};
 use crate::kit::{Desk, bare, schemas, valid};
 
 /// Notes which commands were held against their schemas.
@@ -41,6 +41,7 @@ async fn every_command_does_what_it_says_and_prints_what_its_schema_says() {
     deciding(&mut story);
     ending(&mut story);
     with_code(&mut story);
+    queueing(&mut story).await;
     drop(worker);
     store(&mut story);
     let said = desk.cli(&["runs", "show", "nobody", "--json"]).exits(3);
@@ -168,6 +169,50 @@ fn ending(story: &mut Story<'_>) {
     assert!(refused.err.contains("--keep COMMAND"), "{}", refused.err);
     let kept = story.tell("runs fork", &["refund-1", "--before", "0:pay_back", "--keep", "0:pay_back"]);
     assert_eq!(kept["calls"][0]["decision"], "keep");
+}
+
+async fn queueing(story: &mut Story<'_>) {
+    let client = builder(&story.desk.db).client().start().await.unwrap();
+    client.start::<nap>("later".into()).id("nap-q").queue("mail").key("acme").await.unwrap();
+    client.schedule::<count>("0 3 * * *", "UTC").input(2).await.unwrap();
+    client.shutdown().await.unwrap();
+    let set = story.tell("queues limit set", &["mail/*", "--starts", "5", "--per", "90s"]);
+    assert_eq!((&set["action"], &set["limit"]["per_seconds"]), (&json!("set"), &json!(90.0)));
+    story.tell("queues limit set", &["mail", "--running", "2"]);
+    let limits = story.tell("queues limit list", &[]);
+    assert_eq!(
+        (&limits["limits"][0]["pattern"], &limits["limits"][0]["number"]),
+        (&json!("mail"), &json!(2))
+    );
+    let queues = story.tell("queues list", &[]);
+    let queue = &queues["queues"][0];
+    assert_eq!((&queue["name"], &queue["open"]), (&json!("mail"), &json!(1)));
+    assert_eq!(queue["limits"].as_array().unwrap().len(), 2);
+    let listed = story.desk.cli(&["queues", "list"]).exits(0).out;
+    assert!(listed.contains("mail: 2 running, mail/*: 5 starts in 90s"), "{listed}");
+    let removed = story.tell("queues limit remove", &["mail", "running"]);
+    assert_eq!((&removed["action"], &removed["limit"]["number"]), (&json!("removed"), &json!(2)));
+    let none = story.desk.cli(&["queues", "limit", "remove", "mail", "running"]).exits(3);
+    assert!(none.err.contains("queues limit list"), "{}", none.err);
+
+    let paused = story.tell("schedules pause", &["count"]);
+    assert_eq!((&paused["action"], &paused["schedule"]["paused"]), (&json!("paused"), &json!(true)));
+    assert!(story.desk.cli(&["schedules", "list"]).exits(0).out.contains("paused"));
+    assert_eq!(story.tell("schedules resume", &["count"])["schedule"]["paused"], false);
+    let run = story.own("schedules trigger", &["count"])["done"][0]["run"].as_str().unwrap().to_owned();
+    assert_eq!(story.tell("runs wait", &[&run, "--timeout", "60s"])["runs"][0]["result"], 2);
+    let listed = story.tell("schedules list", &[]);
+    assert_eq!(listed["schedules"][0]["recent"][0]["outcome"], "triggered");
+    let tick = "2026-01-05T03:00:00Z";
+    let ticked = story.own("schedules trigger", &["count", "--at", tick]);
+    assert_eq!(ticked["done"][0]["run"], "schedule:count:2026-01-05T03:00:00Z");
+    let foreign = story.desk.cli(&["schedules", "trigger", "count"]).exits(3);
+    assert!(foreign.err.contains("aether::cli::run"), "{}", foreign.err);
+    assert!(story.desk.cli(&["schedules", "pause", "none"]).exits(3).err.contains("schedules list"));
+
+    let many = story.desk.own(&["runs", "retry", "--workflow", "stay", "--dry-run", "--json"]).exits(0);
+    assert!(!valid("runs retry many", &many.out)["forks"].as_array().unwrap().is_empty());
+    story.told.insert("runs retry many".into());
 }
 
 fn with_code(story: &mut Story<'_>) {

@@ -34,6 +34,9 @@ fn exit_1_failed() {
 fn exit_2_usage() {
     let desk = empty();
     assert!(desk.cli(&["runs", "cancel", "r"]).exits(2).err.contains("--reason"));
+    assert!(desk.cli(&["runs", "list", "--limit", "0"]).exits(2).err.contains("at least 1"));
+    assert!(desk.cli(&["queues", "limit", "set", "mail", "--starts", "5"]).exits(2).err.contains("--per"));
+    assert!(desk.cli(&["queues", "limit", "set", "mail*", "--running", "5"]).exits(2).err.contains("mail*"));
     assert!(desk.cli(&["runs", "list", "--status", "dead"]).exits(2).err.contains("pending, running"));
     assert!(desk.cli(&["signal", "r", "s", "yes"]).exits(2).err.contains("quotes"));
     let said = Said::of(bare().args(["runs", "list"]).output().unwrap()).exits(2);

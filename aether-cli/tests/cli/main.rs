@@ -11,4 +11,6 @@ mod exit_codes;
 mod files;
 mod hostile;
 mod kit;
+mod many;
 mod pages;
+mod untouched;

@@ -1,5 +1,6 @@
 //! `docs/cli.md` says what the program does.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use aether::cli::Exit;
@@ -39,8 +40,9 @@ fn the_page_lists_what_each_command_prints() {
     let mut list = String::from("| command | fields |\n|---|---|\n");
     for (name, schema) in schemas() {
         let fields = |schema: &serde_json::Value| {
+            // Sorted: their order depends on a feature of another crate.
             let fields =
-                schema["properties"].as_object().map(|fields| fields.keys().cloned().collect::<Vec<_>>());
+                schema["properties"].as_object().map(|fields| fields.keys().collect::<BTreeSet<_>>());
             fields.map(|fields| fields.iter().map(|field| format!("`{field}`")).collect::<Vec<_>>().join(" "))
         };
         let variants = schema["oneOf"].as_array().map(Vec::as_slice).unwrap_or_default();

@@ -20,7 +20,7 @@ use crate::store::ledger::{LedgerEntry, Reservation};
 use crate::store::purge::{EndedRuns, Purged};
 use crate::store::queues::{DueStarts, KeyedStart, Limit, QueuePosition};
 use crate::store::records::{
-    ClaimRequest, Created, Lease, Message, NewRun, RunRecord, Sent, Snapshot, Unread,
+    ClaimRequest, Created, DamagedRun, Lease, Message, NewRun, RunRecord, Sent, Snapshot, Unread,
 };
 use crate::store::schedules::{DueSchedules, ScheduleRecord};
 use crate::store::streams::{StreamItem, StreamWrite};
@@ -159,6 +159,10 @@ impl Store for CodedStore {
 
     fn runs(&self, filter: RunFilter) -> BoxFuture<'_, Result<Vec<RunRecord>, StoreError>> {
         Box::pin(async move { Ok(self.opened(self.inner.runs(filter).await?)) })
+    }
+
+    fn damaged_runs(&self, filter: RunFilter) -> BoxFuture<'_, Result<Vec<DamagedRun>, StoreError>> {
+        self.inner.damaged_runs(filter)
     }
 
     fn count(&self, filter: RunFilter) -> BoxFuture<'_, Result<u64, StoreError>> {

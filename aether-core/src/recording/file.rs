@@ -149,7 +149,8 @@ fn file_error(path: &Path, error: &io::Error) -> RecordingError {
 }
 
 /// Writes `bytes` to the file at `path` and replaces what is there. It writes a second file and renames it, so that no
-/// reader ever sees half of it. Missing folders are created.
+/// reader ever sees half of it. Missing folders are created. What is recorded may be nobody else's business: a new file is
+/// for its owner alone (mode 0600), and one that replaces a file has the mode of that.
 ///
 /// # Errors
 /// The system's error; the old file is unchanged then.
@@ -160,7 +161,16 @@ pub fn replace_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(format!(".{}-{}.tmp", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed)));
     let aside: PathBuf = folder.join(name);
-    let written = File::create(&aside).and_then(|mut file| {
+    let mut options = File::options();
+    options.write(true).create(true).truncate(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let written = options.open(&aside).and_then(|mut file| {
+        if let Ok(old) = fs::symlink_metadata(path)
+            && old.is_file()
+        {
+            file.set_permissions(old.permissions())?;
+        }
         file.write_all(bytes)?;
         file.sync_all()?;
         fs::rename(&aside, path)
@@ -364,6 +374,15 @@ mod tests {
         fs::create_dir_all(folder.join("taken")).unwrap();
         assert!(replace_file(&folder.join("taken"), b"x").is_err());
         replace_file(&folder.join("new/file"), b"x").unwrap();
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt as _;
+            let mode = || fs::metadata(folder.join("new/file")).unwrap().permissions().mode() & 0o777;
+            assert_eq!(mode(), 0o600);
+            fs::set_permissions(folder.join("new/file"), fs::Permissions::from_mode(0o640)).unwrap();
+            replace_file(&folder.join("new/file"), b"x").unwrap();
+            assert_eq!(mode(), 0o640);
+        }
         replace_file(&folder.join("new/file"), b"y").unwrap();
         assert_eq!(fs::read(folder.join("new/file")).unwrap(), b"y");
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 2);

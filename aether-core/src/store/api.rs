@@ -27,7 +27,7 @@ use crate::vocabulary::queue::{LimitPattern, Serves};
 use crate::store::purge::{EndedRuns, Purged};
 use crate::store::queues::{DueStarts, KeyedStart, Limit, QueuePosition};
 use crate::store::records::{
-    ClaimRequest, CodeChange, Created, Lease, Message, NewRun, RunRecord, Sent, Snapshot, Unread,
+    ClaimRequest, CodeChange, Created, DamagedRun, Lease, Message, NewRun, RunRecord, Sent, Snapshot, Unread,
 };
 use crate::store::renewal::Renewal;
 use crate::store::schedules::{DueSchedules, ScheduleRecord};
@@ -378,7 +378,16 @@ pub trait Store: Any + Send + Sync + Debug {
 
     /// The runs that `filter` lets through, newest first: in the order of [`RunRecord::place`], from the highest. A run
     /// that was created later than another has a higher place than it, as long as either is there.
+    ///
+    /// One damaged run must not hide the others: one whose row cannot be read is left out, with a warning that names it, and
+    /// does not count against the limit. [`Store::damaged_runs`] lists it, and [`Store::run`] says what is wrong with it.
     fn runs(&self, filter: RunFilter) -> BoxFuture<'_, Result<Vec<RunRecord>, StoreError>>;
+
+    /// The runs that [`Store::runs`] leaves out of its answer to the same `filter`, because their rows cannot be read; in the
+    /// same order. The default says that there are none, as in a store that keeps records and no rows.
+    fn damaged_runs(&self, _filter: RunFilter) -> BoxFuture<'_, Result<Vec<DamagedRun>, StoreError>> {
+        Box::pin(std::future::ready(Ok(Vec::new())))
+    }
 
     /// How many runs `filter` lets through, whatever its `after` and `limit`. The default lists them; a store that can
     /// count without that should.

@@ -40,7 +40,7 @@ pub use open_waits::waits_in_journal;
 pub use purge::{EndedRuns, Purged};
 pub use queues::{DueStarts, KeyedStart, Limit, LimitKind, QueuePosition, QueueState};
 pub use records::{
-    ClaimRequest, CodeChange, Created, Lease, Message, NewRun, RunRecord, Sent, Snapshot, Unread,
+    ClaimRequest, CodeChange, Created, DamagedRun, Lease, Message, NewRun, RunRecord, Sent, Snapshot, Unread,
 };
 pub use renewal::Renewal;
 pub use reserve::{Holder, holder};

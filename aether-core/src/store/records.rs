@@ -46,6 +46,15 @@ pub struct NewRun {
     pub terms: StartTerms,
 }
 
+/// A run whose row cannot be read: somebody has changed it, or the medium has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DamagedRun {
+    /// What the row has for the id of the run.
+    pub id: String,
+    /// What is wrong with the row.
+    pub reason: String,
+}
+
 /// Result of [`Store::create`](crate::store::Store::create).
 #[derive(Clone, Debug, PartialEq)]
 pub enum Created {

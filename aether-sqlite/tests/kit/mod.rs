@@ -72,6 +72,7 @@ pub(crate) fn queue(store: &SqliteStore, mut append: Append) -> AppendReply {
     reply
 }
 
+#[allow(dead_code, reason = "not every test program claims")]
 /// A claim at second `now` of all due runs that nobody holds.
 pub(crate) fn claim(worker: &str, now: u64) -> ClaimRequest {
     ClaimRequest {

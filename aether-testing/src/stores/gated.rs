@@ -16,10 +16,10 @@ use aether_core::queue::{LimitPattern, Serves};
 use aether_core::store::StoredEffect;
 use aether_core::store::ledger::{LedgerEntry, Reservation};
 use aether_core::store::{
-    Ack, Append, AppendError, ClaimRequest, Created, Cursor, DefinitionRecord, DueSchedules, DueStarts,
-    Durability, DurableWatermark, EndedRuns, ForeignRuns, KeyedStart, KnownWorker, Lease, Limit, ListedWait,
-    LostRun, Message, NewRun, OpenWait, Purged, QueuePosition, RunFilter, RunRecord, ScheduleRecord, Sent,
-    Serving, Snapshot, Store, StoreError, Unread, WaitFilter, WorkerRecord,
+    Ack, Append, AppendError, ClaimRequest, Created, Cursor, DamagedRun, DefinitionRecord, DueSchedules,
+    DueStarts, Durability, DurableWatermark, EndedRuns, ForeignRuns, KeyedStart, KnownWorker, Lease, Limit,
+    ListedWait, LostRun, Message, NewRun, OpenWait, Purged, QueuePosition, RunFilter, RunRecord,
+    ScheduleRecord, Sent, Serving, Snapshot, Store, StoreError, Unread, WaitFilter, WorkerRecord,
 };
 use aether_core::store::{StreamItem, StreamWrite};
 use futures_util::future::{BoxFuture, pending, ready};
@@ -331,6 +331,10 @@ impl<G: Gate> Store for Gated<G> {
 
     fn runs(&self, filter: RunFilter) -> BoxFuture<'_, Result<Vec<RunRecord>, StoreError>> {
         self.call(StoreCall::Read, || self.inner.runs(filter))
+    }
+
+    fn damaged_runs(&self, filter: RunFilter) -> BoxFuture<'_, Result<Vec<DamagedRun>, StoreError>> {
+        self.call(StoreCall::Read, || self.inner.damaged_runs(filter))
     }
 
     fn count(&self, filter: RunFilter) -> BoxFuture<'_, Result<u64, StoreError>> {

@@ -15,10 +15,10 @@ use aether_core::queue::{LimitPattern, Serves};
 use aether_core::store::StoredEffect;
 use aether_core::store::ledger::{LedgerEntry, Reservation};
 use aether_core::store::{
-    Ack, Append, AppendError, AppendReply, ClaimRequest, Created, Cursor, DefinitionRecord, DueSchedules,
-    DueStarts, Durability, DurableWatermark, EndedRuns, ForeignRuns, KeyedStart, KnownWorker, Lease, Limit,
-    ListedWait, LostRun, Message, NewRun, OpenWait, Purged, QueuePosition, RunFilter, RunRecord,
-    ScheduleRecord, Sent, Serving, Snapshot, Store, StoreError, Unread, WaitFilter, WorkerRecord,
+    Ack, Append, AppendError, AppendReply, ClaimRequest, Created, Cursor, DamagedRun, DefinitionRecord,
+    DueSchedules, DueStarts, Durability, DurableWatermark, EndedRuns, ForeignRuns, KeyedStart, KnownWorker,
+    Lease, Limit, ListedWait, LostRun, Message, NewRun, OpenWait, Purged, QueuePosition, RunFilter,
+    RunRecord, ScheduleRecord, Sent, Serving, Snapshot, Store, StoreError, Unread, WaitFilter, WorkerRecord,
 };
 use aether_core::store::{StreamItem, StreamWrite};
 use futures_util::future::{BoxFuture, pending};
@@ -213,6 +213,10 @@ impl Store for PacedStore {
 
     fn runs(&self, filter: RunFilter) -> BoxFuture<'_, Result<Vec<RunRecord>, StoreError>> {
         self.read("runs", self.inner.runs(filter))
+    }
+
+    fn damaged_runs(&self, filter: RunFilter) -> BoxFuture<'_, Result<Vec<DamagedRun>, StoreError>> {
+        self.read("damaged_runs", self.inner.damaged_runs(filter))
     }
 
     fn count(&self, filter: RunFilter) -> BoxFuture<'_, Result<u64, StoreError>> {
