@@ -14,8 +14,9 @@ use aether_core::store::ledger::{LedgerEntry, Reservation};
 use aether_core::store::{
     Append, AppendError, ClaimRequest, Created, Cursor, DefinitionRecord, DueSchedules, DueStarts,
     Durability, EndedRuns, ForeignRuns, KeyedStart, KnownWorker, Lease, Limit, ListedWait, LostRun, Message,
-    NewRun, OpenWait, Purged, QueuePosition, RunFilter, RunRecord, ScheduleRecord, Sent, Serving, Snapshot,
-    Store, StoreClock, StoreError, StoredEffect, StreamItem, StreamWrite, Unread, WaitFilter, WorkerRecord,
+    NewRun, OpenWait, Purged, QueuePosition, RunFilter, RunRecord, RunRow, ScheduleRecord, Sent, Serving,
+    Snapshot, Store, StoreClock, StoreError, StoredEffect, StreamItem, StreamWrite, Unread, WaitFilter,
+    WorkerRecord,
 };
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
@@ -304,6 +305,13 @@ impl Store for PostgresStore {
     fn runs(&self, filter: RunFilter) -> BoxFuture<'_, Result<Vec<RunRecord>, StoreError>> {
         Box::pin(async move {
             let lists = each!(self, |db| db.runs(&filter));
+            Ok(merged(lists, filter.limit, |run| std::cmp::Reverse(run.place)))
+        })
+    }
+
+    fn run_rows(&self, filter: RunFilter) -> BoxFuture<'_, Result<Vec<RunRow>, StoreError>> {
+        Box::pin(async move {
+            let lists = each!(self, |db| db.run_rows(&filter));
             Ok(merged(lists, filter.limit, |run| std::cmp::Reverse(run.place)))
         })
     }

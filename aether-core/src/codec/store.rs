@@ -20,7 +20,7 @@ use crate::store::ledger::{LedgerEntry, Reservation};
 use crate::store::purge::{EndedRuns, Purged};
 use crate::store::queues::{DueStarts, KeyedStart, Limit, QueuePosition};
 use crate::store::records::{
-    ClaimRequest, Created, Lease, Message, NewRun, RunRecord, Sent, Snapshot, Unread,
+    ClaimRequest, Created, Lease, Message, NewRun, RunRecord, RunRow, Sent, Snapshot, Unread,
 };
 use crate::store::schedules::{DueSchedules, ScheduleRecord};
 use crate::store::streams::{StreamItem, StreamWrite};
@@ -154,6 +154,18 @@ impl Store for CodedStore {
 
     fn runs(&self, filter: RunFilter) -> BoxFuture<'_, Result<Vec<RunRecord>, StoreError>> {
         Box::pin(async move { Ok(self.opened(self.inner.runs(filter).await?)) })
+    }
+
+    fn run_rows(&self, filter: RunFilter) -> BoxFuture<'_, Result<Vec<RunRow>, StoreError>> {
+        Box::pin(async move {
+            let mut rows = self.inner.run_rows(filter).await?;
+            rows.iter_mut().flat_map(|row| &mut row.run).for_each(|record| self.open_record(record));
+            Ok(rows)
+        })
+    }
+
+    fn damage(&self) -> BoxFuture<'_, Result<Vec<String>, StoreError>> {
+        self.inner.damage()
     }
 
     fn count(&self, filter: RunFilter) -> BoxFuture<'_, Result<u64, StoreError>> {

@@ -26,7 +26,7 @@ use crate::vocabulary::queue::{LimitPattern, Serves};
 use crate::store::purge::{EndedRuns, Purged};
 use crate::store::queues::{DueStarts, KeyedStart, Limit, QueuePosition};
 use crate::store::records::{
-    ClaimRequest, CodeChange, Created, Lease, Message, NewRun, RunRecord, Sent, Snapshot, Unread,
+    ClaimRequest, CodeChange, Created, Lease, Message, NewRun, RunRecord, RunRow, Sent, Snapshot, Unread,
 };
 use crate::store::renewal::Renewal;
 use crate::store::schedules::{DueSchedules, ScheduleRecord};
@@ -373,6 +373,19 @@ pub trait Store: Any + Send + Sync + Debug {
     /// The runs that `filter` lets through, newest first: in the order of [`RunRecord::place`], from the highest. A run
     /// that was created later than another has a higher place than it, as long as either is there.
     fn runs(&self, filter: RunFilter) -> BoxFuture<'_, Result<Vec<RunRecord>, StoreError>>;
+
+    /// As [`Store::runs`], for a check of the store: a row that cannot be read does not hide the others, and where a store
+    /// keeps the end of a journal in the row, too, it says what is there.
+    fn run_rows(&self, filter: RunFilter) -> BoxFuture<'_, Result<Vec<RunRow>, StoreError>> {
+        let runs = self.runs(filter);
+        Box::pin(async move { Ok(runs.await?.into_iter().map(RunRow::from).collect()) })
+    }
+
+    /// What is wrong with the medium itself, whatever is written on it, and what is on it of runs that are not there. The
+    /// default does not look.
+    fn damage(&self) -> BoxFuture<'_, Result<Vec<String>, StoreError>> {
+        Box::pin(async { Ok(Vec::new()) })
+    }
 
     /// How many runs `filter` lets through, whatever its `after` and `limit`. The default lists them; a store that can
     /// count without that should.

@@ -17,6 +17,7 @@ pub mod labels;
 pub mod limits;
 pub(crate) mod masking;
 pub(crate) mod net;
+pub(crate) mod one_line;
 pub mod outcome;
 pub mod payload;
 pub mod queue;
