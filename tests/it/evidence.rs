@@ -106,7 +106,7 @@ async fn whatever_is_changed_in_a_file_is_found_and_named() {
             "gap",
         ),
         ("UPDATE aether_runs SET next = next + 1 WHERE no = 1", "journal ends here"),
-        ("UPDATE aether_runs SET next = 5 WHERE id = 'paid'", "its row counts 5 events"),
+        ("UPDATE aether_runs SET next = 5 WHERE id = 'paid'", "its row counts 5 events, and its journal "),
         ("UPDATE aether_runs SET next = next - 1 WHERE id = 'paid'", "its row"),
         ("UPDATE aether_runs SET chain = zeroblob(32) WHERE id = 'paid'", "another chain hash"),
         ("UPDATE aether_runs SET chain = zeroblob(3) WHERE id = 'paid'", "row cannot be read"),
@@ -192,14 +192,19 @@ fn overwrite(file: &std::path::Path, name: &str) {
     use std::os::unix::fs::FileExt as _;
     let conn = Connection::open(file).unwrap();
     let number = |sql: &str, named: &[&str]| {
-        conn.query_row(sql, aether::sqlite::rusqlite::params_from_iter(named), |row| row.get::<_, u64>(0))
+        conn.query_row(sql, aether::sqlite::rusqlite::params_from_iter(named), |row| row.get::<_, u32>(0))
             .unwrap()
     };
     let size = number("PRAGMA page_size", &[]);
     let page = number("SELECT rootpage FROM sqlite_schema WHERE name = ?1", &[name]);
     drop(conn);
-    let junk = vec![0xa5; usize::try_from(size).unwrap()];
-    std::fs::File::options().write(true).open(file).unwrap().write_all_at(&junk, (page - 1) * size).unwrap();
+    let junk = vec![0xa5; size as usize];
+    std::fs::File::options()
+        .write(true)
+        .open(file)
+        .unwrap()
+        .write_all_at(&junk, u64::from(page - 1) * u64::from(size))
+        .unwrap();
 }
 
 /// Encodes nothing of note, and appends to the run whenever something of it is decoded.
@@ -320,7 +325,7 @@ type Change = fn(&mut Value);
 
 #[tokio::test]
 async fn evidence_that_was_changed_does_not_hold() {
-    let changes: [(&str, Change); 40] = [
+    let changes: [(&str, Change); 39] = [
         ("an event", |file| replace(&mut file["frames"][0]["text"], "acme", "evil")),
         ("a time", |file| file["frames"][1]["at"] = "2020-01-01T00:00:00Z".into()),
         ("a hash", |file| file["frames"][1]["chain"] = "00".repeat(32).into()),

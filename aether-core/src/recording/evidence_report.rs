@@ -172,7 +172,9 @@ impl Evidence {
     fn check_head(&self, read: &[ReadFrame<'_>], problems: &mut Vec<String>) {
         let events =
             |frame: Option<&ReadFrame<'_>>| frame.and_then(|frame| frame.events().ok()).unwrap_or_default();
-        let (first, last) = (events(read.first()), events(read.last()));
+        let first = events(read.first());
+        let last = read.iter().rev().map(|frame| events(Some(frame))).find(|events| !events.is_empty());
+        let last = last.unwrap_or_default();
         let Some(Event::RunCreated(created)) = first.first() else {
             return problems.push("the history does not begin with `run_created`".into());
         };

@@ -291,13 +291,12 @@ impl Reading<'_> {
         } else if end > record.next && !self.has_moved_to(end).await? {
             let reason = format!("its row counts {} events, and its journal {end}", record.next);
             self.wrong(None, reason);
-        }
-        if seen.tip.is_none() && end > record.next {
+        } else if seen.tip.is_none() {
             self.wrong(
                 Some(record.next),
                 "its row says that its journal ends here, inside of a frame".into(),
             );
-        } else if self.tip.is_some() && seen.tip.is_some() && self.tip != seen.tip {
+        } else if self.tip.is_some() && self.tip != seen.tip {
             self.wrong(None, "its row has another chain hash than its journal".into());
         }
         // What another process appended meanwhile is in the journal and not in the row that was read before.

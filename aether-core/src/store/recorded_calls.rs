@@ -23,16 +23,19 @@ pub(crate) struct RawEvent<'t> {
     fields: BTreeMap<String, &'t RawValue>,
 }
 
-/// The events of a frame's text.
+/// The events of a frame's text. What a newer build wrote in another form has no fields.
 pub(crate) fn raw_events(text: &str) -> Result<Vec<RawEvent<'_>>, String> {
-    let events: Vec<BTreeMap<String, BTreeMap<String, &RawValue>>> =
+    let events: Vec<BTreeMap<String, &RawValue>> =
         serde_json::from_str(text).map_err(|error| error.to_string())?;
-    let first =
-        |event: BTreeMap<_, _>| event.into_iter().next().map(|(kind, fields)| RawEvent { kind, fields });
-    Ok(events.into_iter().filter_map(first).collect())
+    Ok(events.into_iter().filter_map(RawEvent::of).collect())
 }
 
-impl RawEvent<'_> {
+impl<'t> RawEvent<'t> {
+    fn of(event: BTreeMap<String, &'t RawValue>) -> Option<Self> {
+        let (kind, fields) = event.into_iter().next()?;
+        Some(Self { kind, fields: serde_json::from_str(fields.get()).unwrap_or_default() })
+    }
+
     /// A field that is there and can be read.
     pub(crate) fn read<T: serde::de::DeserializeOwned>(&self, field: &str) -> Option<T> {
         serde_json::from_str(self.fields.get(field)?.get()).ok()
