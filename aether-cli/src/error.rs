@@ -46,6 +46,14 @@ impl CliError {
     }
 }
 
+/// What a check found is its exit code, also where the reader of its output went away.
+pub(crate) fn found(exit: Exit, printed: Result<(), CliError>) -> Result<Exit, CliError> {
+    match printed {
+        Err(error) if !error.is_silent => Err(error),
+        _ => Ok(exit),
+    }
+}
+
 impl fmt::Display for CliError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.what)

@@ -8,7 +8,7 @@ use tokio_postgres::Row;
 
 use aether_core::id::{CodeId, RunId};
 use aether_core::store::{
-    Cursor, DamagedRun, ForeignRuns, QueueState, RunFilter, RunRecord, SilentWorker, StoreError,
+    Cursor, DamagedRun, ForeignRuns, QueueState, RunFilter, RunRecord, RunRow, SilentWorker, StoreError,
 };
 
 use crate::connection::{Connection, Param};
@@ -93,6 +93,17 @@ pub(crate) fn silent(workers: &[SilentWorker]) -> (Vec<&str>, Vec<i64>) {
     workers.iter().map(|silent| (silent.id.as_str(), row::int(silent.renewals))).unzip()
 }
 
+/// As [`record`], of a row that may be damaged.
+fn run_row(row: &Row) -> Result<RunRow, OpError> {
+    let (place, id) = (Cursor::new(row::nat(get(row, 12)?, "place")?), get(row, 0)?);
+    let run = match record(row) {
+        Err(OpError::Row(reason)) => Err(reason),
+        read => Ok(read?),
+    };
+    // Where the journal ends is read in the journal.
+    Ok(RunRow { place, id, run, tip: None })
+}
+
 /// All but the damaged ones: one damaged run must not hide the others.
 fn readable(rows: &[Row]) -> Vec<RunRecord> {
     let read = |row: &Row| {
@@ -169,6 +180,14 @@ impl Database {
             };
             Ok((rows.iter().map(read).collect::<Result<_, OpError>>()?, place.transpose()?))
         })
+    }
+
+    /// As [`Database::runs`], with the rows that cannot be read.
+    pub(crate) async fn run_rows(&self, filter: &RunFilter) -> Result<Vec<RunRow>, StoreError> {
+        let query = Query::list(filter);
+        let from = format!("({}) c JOIN runs r ON r.shard = c.shard AND r.id = c.id", query.sql);
+        let sql = format!("{} ORDER BY c.place DESC", select("", &from));
+        ask!(self, |conn| conn.query(&sql, &query.values.params()).await?.iter().map(run_row).collect())
     }
 
     /// How many runs a filter lets through.

@@ -15,8 +15,8 @@ use aether_core::store::ledger::{LedgerEntry, Reservation};
 use aether_core::store::{
     Append, AppendError, ClaimRequest, Created, Cursor, DamagedRun, DefinitionRecord, DueSchedules,
     DueStarts, Durability, EndedRuns, ForeignRuns, KeyedStart, KnownWorker, Lease, Limit, ListedWait,
-    LostRun, Message, NewRun, OpenWait, Purged, QueuePosition, RunFilter, RunRecord, ScheduleRecord, Sent,
-    Serving, Snapshot, Store, StoreClock, StoreError, StoredEffect, StreamItem, StreamWrite, Unread,
+    LostRun, Message, NewRun, OpenWait, Purged, QueuePosition, RunFilter, RunRecord, RunRow, ScheduleRecord,
+    Sent, Serving, Snapshot, Store, StoreClock, StoreError, StoredEffect, StreamItem, StreamWrite, Unread,
     WaitFilter, WorkerRecord,
 };
 use futures_util::future::BoxFuture;
@@ -317,6 +317,13 @@ impl Store for PostgresStore {
 
     fn damaged_runs(&self, filter: RunFilter) -> BoxFuture<'_, Result<Vec<DamagedRun>, StoreError>> {
         Box::pin(async move { Ok(each!(self, |db| db.damaged(&filter)).into_iter().flatten().collect()) })
+    }
+
+    fn run_rows(&self, filter: RunFilter) -> BoxFuture<'_, Result<Vec<RunRow>, StoreError>> {
+        Box::pin(async move {
+            let lists = each!(self, |db| db.run_rows(&filter));
+            Ok(merged(lists, filter.limit, |run| std::cmp::Reverse(run.place)))
+        })
     }
 
     fn count(&self, filter: RunFilter) -> BoxFuture<'_, Result<u64, StoreError>> {

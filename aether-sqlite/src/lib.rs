@@ -20,6 +20,7 @@ mod base;
 mod batch;
 mod calls;
 mod codes;
+mod damage;
 mod engine;
 mod error;
 mod identity;

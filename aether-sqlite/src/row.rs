@@ -24,6 +24,10 @@ use crate::error::OpError;
 pub(crate) const RUN: &str = "id, workflow, version, status, digest, parent, created_at, updated_at, next, epoch, \
      owner, wake_at, no, labels, code, parked, terms, first_taken_at, ready, traceparent";
 
+/// Which of them is the run's number, and how many they are.
+pub(crate) const RUN_NO: usize = 12;
+pub(crate) const RUN_COLUMNS: usize = 20;
+
 /// Columns of a [`StoredFrame`], in the order [`frame`] reads them.
 pub(crate) const FRAME: &str = "position, at, epoch, events, chain";
 
@@ -121,7 +125,7 @@ pub(crate) fn run<E>(row: &Row<'_>) -> Result<RunRecord, OpError<E>> {
         epoch: nat(row.get(9)?, "epoch")?,
         owner: row.get::<_, Option<String>>(10)?.map(WorkerId::from),
         wake_at: row.get::<_, Option<i64>>(11)?.map(time).transpose()?,
-        place: Cursor::new(nat(row.get(12)?, "run number")?),
+        place: Cursor::new(nat(row.get(RUN_NO)?, "run number")?),
         labels: row.get::<_, Option<String>>(13)?.map_or_else(|| Ok(Labels::default()), labels)?,
         code: CodeId::from(row.get::<_, String>(14)?),
         parked: row.get(15)?,

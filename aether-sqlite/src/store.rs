@@ -23,8 +23,8 @@ use aether_core::store::ledger::{LedgerEntry, Reservation};
 use aether_core::store::{
     Append, AppendError, ClaimRequest, Created, Cursor, DamagedRun, DefinitionRecord, DueSchedules,
     DueStarts, Durability, EndedRuns, ForeignRuns, KeyedStart, KnownWorker, Lease, Limit, ListedWait,
-    LostRun, Message, NewRun, OpenWait, Purged, QueuePosition, RunFilter, RunRecord, ScheduleRecord, Sent,
-    Serving, Snapshot, Store, StoreError, Unread, WaitFilter, WorkerRecord,
+    LostRun, Message, NewRun, OpenWait, Purged, QueuePosition, RunFilter, RunRecord, RunRow, ScheduleRecord,
+    Sent, Serving, Snapshot, Store, StoreError, Unread, WaitFilter, WorkerRecord,
 };
 use aether_core::store::{StreamItem, StreamWrite};
 
@@ -41,7 +41,8 @@ use crate::schema::SUPPORTED;
 use crate::worker_locks::WorkerLocks;
 use crate::writer::WriterConfig;
 use crate::{
-    codes, keyed_starts, list, open, prepare, queues, reader, reservations, schedules, streams, waits, writer,
+    codes, damage, keyed_starts, list, open, prepare, queues, reader, reservations, schedules, streams,
+    waits, writer,
 };
 
 /// A store in one SQLite file. Dropping it flushes what is queued.
@@ -440,6 +441,15 @@ impl Store for SqliteStore {
 
     fn damaged_runs(&self, filter: RunFilter) -> BoxFuture<'_, Result<Vec<DamagedRun>, StoreError>> {
         Box::pin(self.readers.ask(move |conn| list::damaged(conn, &filter)))
+    }
+
+    fn run_rows(&self, filter: RunFilter) -> BoxFuture<'_, Result<Vec<RunRow>, StoreError>> {
+        Box::pin(self.readers.ask(move |conn| list::run_rows(conn, &filter)))
+    }
+
+    fn damage(&self) -> BoxFuture<'_, Result<Vec<String>, StoreError>> {
+        let store = self.describe();
+        Box::pin(self.readers.ask(move |conn| damage::damage(conn, &store)))
     }
 
     fn count(&self, filter: RunFilter) -> BoxFuture<'_, Result<u64, StoreError>> {

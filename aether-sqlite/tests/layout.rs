@@ -11,7 +11,7 @@ const FLOORS: &[&[&str]] = &[
     &["base", "error", "identity", "options", "place", "stuck", "worker_locks"],
     &["row", "schema"],
     &["open", "waits"],
-    &["backup", "inspect", "list", "reader", "renewal", "statements", "streams"],
+    &["backup", "damage", "inspect", "list", "reader", "renewal", "statements", "streams"],
     &["batch", "prepare"],
     &[
         "calls",

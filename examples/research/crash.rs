@@ -14,7 +14,7 @@ use aether::store::ledger::{LedgerEntry, Reservation};
 use aether::store::{
     Ack, Append, AppendError, ClaimRequest, Created, DefinitionRecord, DueSchedules, Durability,
     DurableWatermark, EndedRuns, ForeignRuns, Lease, ListedWait, LostRun, Message, NewRun, Purged, RunFilter,
-    RunRecord, ScheduleRecord, Sent, Snapshot, Store, StoreError, WaitFilter, WorkerRecord,
+    RunRecord, RunRow, ScheduleRecord, Sent, Snapshot, Store, StoreError, WaitFilter, WorkerRecord,
 };
 use aether::store::{StreamItem, StreamWrite};
 use jiff::Timestamp;
@@ -142,6 +142,12 @@ impl Store for CrashingStore {
     }
     fn runs(&self, filter: RunFilter) -> Answer<'_, Vec<RunRecord>> {
         self.inner.runs(filter)
+    }
+    fn run_rows(&self, filter: RunFilter) -> Answer<'_, Vec<RunRow>> {
+        self.inner.run_rows(filter)
+    }
+    fn damage(&self) -> Answer<'_, Vec<String>> {
+        self.inner.damage()
     }
     fn count(&self, filter: RunFilter) -> Answer<'_, u64> {
         self.inner.count(filter)

@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use aether_core::store::{RunFilter, StoreError, check_integrity};
+use aether_core::store::{IntegrityReport, RunFilter, StoreError, check_integrity};
 use aether_sqlite::{BackupProgress, BackupReport, back_up};
 
-use crate::error::CliError;
+use crate::error::{CliError, found};
 use crate::exit::Exit;
 use crate::output::files::{Broken, Copied, Integrity};
 use crate::screen::{Progress, Tone};
@@ -85,22 +85,56 @@ fn print(session: &Session, copied: &Copied) -> Result<Exit, CliError> {
 
 pub(crate) async fn check(session: &mut Session) -> Result<Exit, CliError> {
     let engine = session.look().await?;
+    let store = engine.store();
     let progress = session.screen.progress();
-    let report = check_integrity(&**engine.store(), RunFilter::new(), |so_far| {
+    progress.say("the file");
+    let damage = store.damage().await?;
+    let read = check_integrity(&**store, RunFilter::new(), |so_far| {
         progress.say(&format!("{} runs, {} events", so_far.runs, so_far.events));
     })
-    .await?;
+    .await;
     drop(progress);
-    let exit = if report.is_sound() { Exit::Done } else { Exit::Problems };
-    if !session.screen.is_json {
-        session.screen.toned(&report.to_string(), if report.is_sound() { Tone::Good } else { Tone::Bad })?;
-        return Ok(exit);
-    }
-    let broken = report.problems.into_iter();
-    let problems =
-        broken.map(|of| Broken { run: of.run.to_string(), position: of.position, reason: of.reason });
+    let mut problems: Vec<_> =
+        damage.into_iter().map(|reason| Broken { run: None, position: None, reason }).collect();
+    let report = match read {
+        Ok(report) => report,
+        // What is known of the file says why.
+        Err(error @ StoreError::Corrupt { .. }) if !problems.is_empty() => {
+            let reason = format!("the runs cannot be read: {error}");
+            problems.push(Broken { run: None, position: None, reason });
+            IntegrityReport::default()
+        }
+        Err(error) => return Err(error.into()),
+    };
+    problems.extend(report.problems.into_iter().map(|of| Broken {
+        run: Some(of.run),
+        position: of.position,
+        reason: of.reason,
+    }));
+    let exit = if problems.is_empty() { Exit::Done } else { Exit::Problems };
     let (runs, frames, events) = (report.runs, report.frames, report.events);
-    let (values, encoded, problems) = (report.values, report.encoded, problems.collect());
-    session.screen.json(&Integrity { runs, frames, events, values, encoded, problems })?;
-    Ok(exit)
+    let (values, encoded) = (report.values, report.encoded);
+    found(exit, print_integrity(session, &Integrity { runs, frames, events, values, encoded, problems }))
+}
+
+/// A line for each problem.
+fn print_integrity(session: &Session, found: &Integrity) -> Result<(), CliError> {
+    let Integrity { runs, frames, events, values, encoded, problems } = found;
+    if session.screen.is_json {
+        return session.screen.json(found);
+    }
+    let tone = if problems.is_empty() { Tone::Good } else { Tone::Bad };
+    session
+        .screen
+        .toned(&format!("{runs} runs, {frames} frames, {events} events, {values} large values"), tone)?;
+    if *encoded > 0 {
+        session.screen.line(&format!("{encoded} runs could not be read, for want of a key"))?;
+    }
+    for Broken { run, position, reason } in problems {
+        let run = run.as_ref().map_or_else(String::new, |run| format!("run `{run}`"));
+        let position = position.map_or_else(String::new, |position| format!(", event {position}"));
+        let about = if run.is_empty() { "file".to_owned() } else { run + &position };
+        session.screen.toned(&format!("{about}: {reason}"), tone)?;
+    }
+    Ok(())
 }

@@ -4,7 +4,7 @@ use aether_core::engine::{CheckReport, RunCheck};
 
 use crate::args::runs::Filter;
 use crate::commands::filter::filter_of;
-use crate::error::{CliError, OWN_PROGRAM};
+use crate::error::{CliError, OWN_PROGRAM, found};
 use crate::exit::Exit;
 use crate::output::code::{Check, CheckedRun};
 use crate::session::Session;
@@ -17,12 +17,12 @@ pub(crate) async fn check(session: &mut Session, args: Filter) -> Result<Exit, C
     }
     let report = engine.check(filter_of(args)?).await?;
     let exit = if report.is_clean() { Exit::Done } else { Exit::Problems };
-    if session.screen.is_json {
-        session.screen.json(&check_of(&report))?;
+    let printed = if session.screen.is_json {
+        session.screen.json(&check_of(&report))
     } else {
-        session.screen.block(&report.to_string())?;
-    }
-    Ok(exit)
+        session.screen.block(&report.to_string())
+    };
+    found(exit, printed)
 }
 
 fn check_of(report: &CheckReport) -> Check {

@@ -47,12 +47,9 @@ pub(crate) async fn doctor(session: &mut Session) -> Result<Exit, CliError> {
     }
     let problems = found.iter().filter(|finding| finding.level == Level::Problem).count();
     let diagnosis = Diagnosis { findings: found, problems };
-    if session.screen.is_json {
-        session.screen.json(&diagnosis)?;
-    } else {
-        print(session, &diagnosis)?;
-    }
-    Ok(if problems == 0 { Exit::Done } else { Exit::Problems })
+    let printed =
+        if session.screen.is_json { session.screen.json(&diagnosis) } else { print(session, &diagnosis) };
+    crate::error::found(if problems == 0 { Exit::Done } else { Exit::Problems }, printed)
 }
 
 fn ok(about: &str, found: impl Into<String>) -> Finding {

@@ -6,7 +6,7 @@ use aether_core::recording::{Evidence, EvidenceReport};
 
 use crate::args::store::EvidenceExport;
 use crate::commands::target;
-use crate::error::CliError;
+use crate::error::{CliError, found};
 use crate::exit::Exit;
 use crate::output::files::{DecisionReport, EvidenceOutcome};
 use crate::screen::Tone;
@@ -42,29 +42,42 @@ pub(crate) fn verify(session: &mut Session, file: &Path, tip: Option<&str>) -> R
 
 fn print(session: &Session, file: &Path, report: EvidenceReport) -> Result<Exit, CliError> {
     let exit = if report.is_sound() { Exit::Done } else { Exit::Problems };
-    if !session.screen.is_json {
-        session.screen.line(&file.display().to_string())?;
-        let tone = if report.is_sound() { Tone::Plain } else { Tone::Bad };
-        report.to_string().lines().try_for_each(|line| session.screen.toned(line, tone))?;
-        return Ok(exit);
-    }
+    let printed = if session.screen.is_json {
+        session.screen.json(&outcome(file, report))
+    } else {
+        print_lines(session, file, &report)
+    };
+    found(exit, printed)
+}
+
+/// Each line is escaped by itself: what stands in the file makes none.
+fn print_lines(session: &Session, file: &Path, report: &EvidenceReport) -> Result<(), CliError> {
+    session.screen.line(&file.display().to_string())?;
+    let tone = if report.is_sound() { Tone::Plain } else { Tone::Bad };
+    report.lines().iter().try_for_each(|line| session.screen.toned(line, tone))
+}
+
+fn outcome(file: &Path, report: EvidenceReport) -> EvidenceOutcome {
     let decisions = report.decisions.into_iter().map(|decision| DecisionReport {
         at: decision.at.to_string(),
         kind: decision.kind,
         actor: decision.actor,
         command: decision.command,
         digest: decision.digest,
+        claimed: decision.claimed,
     });
-    session.screen.json(&EvidenceOutcome {
+    EvidenceOutcome {
         file: file.display().to_string(),
         run: report.run.to_string(),
         workflow: report.workflow,
         status: report.status,
+        begins: report.begins,
         events: report.events,
+        encoded: report.encoded,
         tip: report.tip,
         decisions: decisions.collect(),
         replay: report.replay.verdict,
+        replay_fits: report.replay.fits,
         problems: report.problems,
-    })?;
-    Ok(exit)
+    }
 }

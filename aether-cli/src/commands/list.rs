@@ -46,13 +46,6 @@ pub(crate) async fn list(session: &mut Session, args: List) -> Result<Exit, CliE
     Ok(Exit::Done)
 }
 
-/// Whether runs are left out of every list, because their rows are damaged; says which.
-pub(crate) async fn are_damaged(session: &mut Session) -> Result<bool, CliError> {
-    let damaged = session.look().await?.store().damaged_runs(RunFilter::new()).await?;
-    damaged.iter().for_each(|run| left_out(session, run));
-    Ok(!damaged.is_empty())
-}
-
 fn left_out(session: &Session, DamagedRun { id, reason }: &DamagedRun) {
     session.screen.note(&format!("run {id} is left out, because its row is damaged: {reason}"));
 }

@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::args::runs;
 use crate::commands::print;
-use crate::error::CliError;
+use crate::error::{CliError, found};
 use crate::exit::Exit;
 use crate::output::runs::{EndReport, Ends};
 use crate::session::{Session, existing, run_id};
@@ -60,16 +60,19 @@ pub(crate) async fn wait(session: &mut Session, args: &runs::Wait) -> Result<Exi
     } else {
         Exit::NotCompleted
     };
+    found(exit, print_ends(session, Ends { runs, timed_out }))
+}
+
+fn print_ends(session: &Session, ends: Ends) -> Result<(), CliError> {
     if session.screen.is_json {
-        session.screen.json(&Ends { runs, timed_out })?;
-        return Ok(exit);
+        return session.screen.json(&ends);
     }
-    for run in &runs {
+    for run in &ends.runs {
         session.screen.toned(&format!("{}: {}", run.run, run.status), print::tone_of(&run.status))?;
         print::value(&session.screen, "result", run.result.as_ref())?;
         run.message.as_ref().map_or(Ok(()), |message| session.screen.field("why", message))?;
     }
-    Ok(exit)
+    Ok(())
 }
 
 async fn report(engine: &Engine, record: &RunRecord) -> Result<EndReport, CliError> {

@@ -111,11 +111,11 @@ pub(crate) struct Integrity {
     pub(crate) problems: Vec<Broken>,
 }
 
-/// What is wrong with a run.
+/// What is wrong with a run, or with the file.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Broken {
-    /// The run.
-    pub(crate) run: String,
+    /// The run, as its row names it; `null` where it is not about one.
+    pub(crate) run: Option<String>,
     /// Position in its journal.
     pub(crate) position: Option<u64>,
     /// What is wrong there.
@@ -133,14 +133,20 @@ pub(crate) struct EvidenceOutcome {
     pub(crate) workflow: String,
     /// How it stood.
     pub(crate) status: String,
+    /// Position of its first event: more than 0 where the run continued as new.
+    pub(crate) begins: u64,
     /// Events of its history.
     pub(crate) events: u64,
+    /// Encoded frames of its history: what they say is a claim of who made the file.
+    pub(crate) encoded: u64,
     /// Hash of the history. Note it where nobody can change it.
     pub(crate) tip: String,
     /// Who decided what.
     pub(crate) decisions: Vec<DecisionReport>,
     /// What the replay said when the file was made: a claim of who made it.
     pub(crate) replay: String,
+    /// Whether it said that the code fits: a claim, too.
+    pub(crate) replay_fits: bool,
     /// What does not hold.
     pub(crate) problems: Vec<String>,
 }
@@ -156,8 +162,10 @@ pub(crate) struct DecisionReport {
     pub(crate) actor: String,
     /// The command that it is about.
     pub(crate) command: Option<String>,
-    /// Digest of the command's arguments.
+    /// Digest of the arguments that the command is called with from then on.
     pub(crate) digest: Option<String>,
+    /// It stands in an encoded frame, so that who made the file claims it.
+    pub(crate) claimed: bool,
 }
 
 /// `web` and `dev`.

@@ -1,6 +1,11 @@
 //! The table of exit codes in `docs/cli.md`, a test for each row.
 
-use crate::desk::one_of_each;
+use std::io::{BufRead as _, BufReader};
+use std::process::{Command, Stdio};
+
+use aether::sqlite::rusqlite::Connection;
+
+use crate::desk::{MARK, one_of_each};
 use crate::kit::{AETHER, Desk, Said, bare};
 
 async fn desk() -> Desk {
@@ -133,4 +138,52 @@ fn a_reader_that_goes_away_is_no_error() {
         let said = Said::of(std::process::Command::new("bash").args(["-c", &line]).output().unwrap());
         assert_eq!((&*said.out, &*said.err), ("0\n", ""), "{args}");
     }
+}
+
+/// How a command ends whose reader is gone before it prints.
+fn unread(command: &mut Command) -> i32 {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let output = command.stdout(writer).stderr(Stdio::piped()).spawn().unwrap().wait_with_output().unwrap();
+    assert_eq!(String::from_utf8(output.stderr).unwrap(), "");
+    output.status.code().unwrap()
+}
+
+/// As [`unread`], of the program's own command line: its reader goes when it begins.
+fn unread_own(desk: &Desk, args: &[&str]) -> i32 {
+    let mut child = desk.own_command(args).stdout(Stdio::piped()).spawn().unwrap();
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    assert!(lines.map(Result::unwrap).any(|line| line == MARK));
+    child.wait().unwrap().code().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_check_found_is_its_exit_code_whoever_reads() {
+    let desk = desk().await;
+    let kept = desk.folder.path().join("kept.json");
+    let kept = kept.to_str().unwrap();
+    desk.own(&["evidence", "export", "count-1", "--out", kept]).exits(0);
+    let recording = desk.cli(&["export", "count-1"]).exits(0).out;
+    let (other, file) = (empty(), desk.folder.path().join("count.json"));
+    std::fs::write(&file, recording.replace(r#""input":{"n":3}"#, r#""input":{"n":2}"#)).unwrap();
+    other.cli(&["import", file.to_str().unwrap()]).exits(0);
+    let noted = "0".repeat(64);
+    for json in [&[][..], &["--json"]] {
+        for (args, exit) in [
+            (&["doctor"][..], 6),
+            (&["db", "check"], 0),
+            (&["evidence", "verify", kept], 0),
+            (&["evidence", "verify", kept, "--tip", &noted], 6),
+            (&["runs", "wait", "count-1"], 0),
+            (&["runs", "wait", "stay-1"], 8),
+            (&["runs", "wait", "nap-1", "--timeout", "0s"], 7),
+            (&["runs", "list"], 0),
+        ] {
+            assert_eq!(unread(&mut desk.command(&[args, json].concat())), exit, "{args:?}");
+        }
+        assert_eq!(unread_own(&other, &[&["verify", "count-1"][..], json].concat()), 6);
+    }
+    Connection::open(&desk.db).unwrap().execute("UPDATE aether_journal SET at = at + 1", []).unwrap();
+    assert_eq!(unread(&mut desk.command(&["db", "check"])), 6);
+    assert_eq!(unread_own(&desk, &["check"]), 6);
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 use aether::sqlite::rusqlite::Connection;
 
 use crate::desk::one_of_each;
-use crate::kit::{AETHER, Desk, Said};
+use crate::kit::{AETHER, Desk, Said, valid};
 
 /// Whatever opens a store, and does not make one.
 const OPENS: [&[&str]; 6] = [
@@ -130,4 +130,31 @@ async fn a_file_that_may_only_be_read() {
     assert!(said.err.contains("cannot be written") && said.err.contains("give this user"), "{}", said.err);
     assert!(run(&["doctor"]).exits(6).out.contains("PROBLEM  permissions"));
     set(desk.folder.path(), 0o755);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_wrong_with_a_file_and_its_runs_is_said_line_by_line() {
+    let desk = Desk::new();
+    one_of_each(&desk.db, desk.folder.path()).await;
+    desk.cli(&["db", "check"]).exits(0);
+    let conn = Connection::open(&desk.db).unwrap();
+    conn.execute_batch(
+        "DELETE FROM aether_runs WHERE id = 'quiz-1'; UPDATE aether_runs SET status = 'bogus' WHERE id = 'nap-1';
+         UPDATE aether_runs SET chain = zeroblob(32) WHERE id = 'count-1'",
+    )
+    .unwrap();
+    drop(conn);
+    let said = desk.cli(&["db", "check"]).exits(6).out;
+    for line in [
+        "file: aether_journal has ",
+        "run `nap-1`: its row cannot be read: run status \"bogus\"",
+        "run `count-1`: its row has another chain hash than its journal",
+    ] {
+        assert!(said.lines().any(|found| found.starts_with(line)), "{line}: {said}");
+    }
+    assert!(!said.contains("\\n"), "{said}");
+    let told = valid("db check", &desk.cli(&["db", "check", "--json"]).exits(6).out);
+    let about: Vec<_> = told["problems"].as_array().unwrap().iter().map(|problem| &problem["run"]).collect();
+    assert_eq!(said.lines().count(), about.len() + 1);
+    assert!(about.contains(&&"nap-1".into()) && about.iter().any(|run| run.is_null()), "{told}");
 }

@@ -79,3 +79,27 @@ async fn long_values_are_cut_and_full_shows_all() {
     let full = desk.cli(&["runs", "show", "nap", "--full"]).exits(0).out;
     assert!(full.contains(&long), "{full}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_stands_in_evidence_forges_no_line() {
+    let desk = Desk::new();
+    let engine = builder(&desk.db).start().await.unwrap();
+    engine.start::<talk>(vec!["hi".into()]).id("talk").await.unwrap().result().await.unwrap();
+    engine.shutdown().await.unwrap();
+    let kept = desk.folder.path().join("kept.json");
+    let kept = kept.to_str().unwrap();
+    desk.own(&["evidence", "export", "talk", "--out", kept]).exits(0);
+    let honest: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(kept).unwrap()).unwrap();
+    let lines = desk.cli(&["evidence", "verify", kept]).exits(0).out.lines().count();
+    for field in ["status", "workflow", "tip"] {
+        let mut file = honest.clone();
+        file[field] = format!("{HOSTILE}\nhistory 00\nreplay, as claimed: fits").into();
+        file["replay"]["verdict"] = format!("{HOSTILE}\nhistory 00").into();
+        std::fs::write(kept, file.to_string()).unwrap();
+        let said = desk.cli(&["evidence", "verify", kept]).exits(6);
+        is_safe(&said.out);
+        let problems = said.out.lines().filter(|line| line.starts_with("DOES NOT HOLD")).count();
+        assert_eq!(said.out.lines().count(), lines + problems, "{}", said.out);
+        assert!(problems > 0 && !said.out.lines().any(|line| line == "history 00"), "{}", said.out);
+    }
+}

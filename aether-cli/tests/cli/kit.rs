@@ -64,13 +64,18 @@ impl Desk {
         Said::of(self.command(args).output().unwrap())
     }
 
-    /// Runs the command line of the program itself, which links the workflows.
-    pub(crate) fn own(&self, args: &[&str]) -> Said {
+    /// The command line of the program itself.
+    pub(crate) fn own_command(&self, args: &[&str]) -> Command {
         let args: Vec<_> = [&["desk"], args].concat();
         let mut command = this_test("desk::is_a_command_line");
         command.env(STORE, &self.db).env(ARGS, serde_json::to_string(&args).unwrap());
         command.env_remove("NO_COLOR").env("AETHER_ACTOR", "ada").stdin(Stdio::null());
-        let mut said = Said::of(command.output().unwrap());
+        command
+    }
+
+    /// Runs the command line of the program itself, which links the workflows.
+    pub(crate) fn own(&self, args: &[&str]) -> Said {
+        let mut said = Said::of(self.own_command(args).output().unwrap());
         said.out = said.out.split_once(&format!("{MARK}\n")).unwrap().1.to_owned();
         said
     }

@@ -8,10 +8,10 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 
 use crate::codec::coded::CodedStore;
-use crate::codec::seal::{BEGIN, DIGEST, Seal, refused};
+use crate::codec::seal::{DIGEST, Seal, refused};
 use crate::store::error::StoreError;
 use crate::store::ledger::{LedgerEntry, LedgerUpdate, PURGED, Reservation};
-use crate::vocabulary::codec::{CodecError, PayloadOwner, PayloadPlace};
+use crate::vocabulary::codec::{CodecError, PayloadOwner, PayloadPlace, SEALED};
 use crate::vocabulary::id::{IdempotencyKey, RunId};
 use crate::vocabulary::labels::Labels;
 use crate::vocabulary::payload::{Digest, Payload};
@@ -116,7 +116,7 @@ impl Seal {
         }
         let name = part(&entry.key, "names");
         let place = PayloadPlace::new(PayloadOwner::Run(&run), &name);
-        if !entry.digest.as_str().starts_with(BEGIN) {
+        if !entry.digest.as_str().starts_with(SEALED) {
             return Ok(());
         }
         if let Some(names) = self.open_text(entry.digest.as_str(), &place)? {

@@ -12,14 +12,14 @@ use serde_json::value::RawValue;
 use crate::journal::encoded::{decode_events, encode_events, from_base64, to_base64};
 use crate::journal::frame::{Frame, StoredFrame};
 use crate::store::error::StoreError;
-use crate::vocabulary::codec::{CodecError, EncodedPayload, PayloadCodec, PayloadOwner, PayloadPlace};
+use crate::vocabulary::codec::{
+    CodecError, EncodedPayload, PayloadCodec, PayloadOwner, PayloadPlace, SEALED,
+};
 use crate::vocabulary::failure::panic_message;
 use crate::vocabulary::id::{Position, RunId};
 use crate::vocabulary::labels::Labels;
 use crate::vocabulary::payload::{Payload, hex};
 
-/// How every encoded value begins.
-pub(super) const BEGIN: &str = "{\"aether:encoded\":";
 /// How a name begins that is the keyed digest of one.
 pub(super) const DIGEST: &str = "keyed:";
 /// An encoded value.
@@ -70,7 +70,7 @@ impl Seal {
 
     /// Whether a value is stored as it is, wherever that is: most are, without a codec, and need no name of a place.
     pub(super) fn passes(&self, value: &Payload) -> bool {
-        !self.is_set() && !value.as_str().contains(BEGIN)
+        !self.is_set() && !value.as_str().contains(SEALED)
     }
 
     fn encode(&self, plain: &[u8], place: &PayloadPlace<'_>) -> Result<Option<EncodedPayload>, CodecError> {
@@ -105,7 +105,7 @@ impl Seal {
         if let Some(sealed) = self.seal_bytes(text.as_bytes(), place)? {
             return Ok(Some(sealed));
         }
-        if text.contains(BEGIN) { self.escaped(text, place).map(Some) } else { Ok(None) }
+        if text.contains(SEALED) { self.escaped(text, place).map(Some) } else { Ok(None) }
     }
 
     /// JSON text in the open, in a form that is told from an encoded one.
@@ -144,7 +144,7 @@ impl Seal {
         text: &str,
         place: &PayloadPlace<'_>,
     ) -> Result<Option<(String, Vec<u8>)>, StoreError> {
-        if !text.starts_with(BEGIN) {
+        if !text.starts_with(SEALED) {
             return Ok(None);
         }
         // What does not read was written before values were told apart by their form.

@@ -20,7 +20,7 @@ use crate::store::ledger::{LedgerEntry, Reservation};
 use crate::store::purge::{EndedRuns, Purged};
 use crate::store::queues::{DueStarts, KeyedStart, Limit, QueuePosition};
 use crate::store::records::{
-    ClaimRequest, Created, DamagedRun, Lease, Message, NewRun, RunRecord, Sent, Snapshot, Unread,
+    ClaimRequest, Created, DamagedRun, Lease, Message, NewRun, RunRecord, RunRow, Sent, Snapshot, Unread,
 };
 use crate::store::schedules::{DueSchedules, ScheduleRecord};
 use crate::store::streams::{StreamItem, StreamWrite};
@@ -163,6 +163,18 @@ impl Store for CodedStore {
 
     fn damaged_runs(&self, filter: RunFilter) -> BoxFuture<'_, Result<Vec<DamagedRun>, StoreError>> {
         self.inner.damaged_runs(filter)
+    }
+
+    fn run_rows(&self, filter: RunFilter) -> BoxFuture<'_, Result<Vec<RunRow>, StoreError>> {
+        Box::pin(async move {
+            let mut rows = self.inner.run_rows(filter).await?;
+            rows.iter_mut().flat_map(|row| &mut row.run).for_each(|record| self.open_record(record));
+            Ok(rows)
+        })
+    }
+
+    fn damage(&self) -> BoxFuture<'_, Result<Vec<String>, StoreError>> {
+        self.inner.damage()
     }
 
     fn count(&self, filter: RunFilter) -> BoxFuture<'_, Result<u64, StoreError>> {

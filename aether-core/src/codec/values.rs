@@ -5,7 +5,7 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::codec::seal::{BEGIN, DIGEST, Seal, refused};
+use crate::codec::seal::{DIGEST, Seal, refused};
 use crate::journal::large_values::{BlobRef, LargeValue};
 use crate::store::api::{END_REQUESTS, StoredEffect};
 use crate::store::error::StoreError;
@@ -14,7 +14,7 @@ use crate::store::records::Message;
 use crate::store::schedules::{ScheduleRecord, TickOutcome};
 use crate::store::streams::{StreamEnd, StreamItem, StreamKind, StreamWrite, joined};
 use crate::store::waits::OpenWait;
-use crate::vocabulary::codec::{CodecError, PayloadOwner, PayloadPlace};
+use crate::vocabulary::codec::{CodecError, PayloadOwner, PayloadPlace, SEALED};
 use crate::vocabulary::id::{CommandId, RunId};
 use crate::vocabulary::labels::Labels;
 use crate::vocabulary::payload::{Digest, Payload};
@@ -154,7 +154,7 @@ impl Seal {
     pub(super) fn open_stream(&self, item: &mut StreamItem, run: &RunId) -> Result<(), StoreError> {
         let owner = PayloadOwner::Run(run);
         match item.kind {
-            StreamKind::Chunk | StreamKind::Folded if item.data.as_str().contains(BEGIN) => {
+            StreamKind::Chunk | StreamKind::Folded if item.data.as_str().contains(SEALED) => {
                 let name = of_chunk(&item.stream, &item.command);
                 let place = PayloadPlace::new(owner, &name);
                 let refused = |error: &dyn std::fmt::Display| refused(&place, failed(error));
@@ -279,7 +279,7 @@ impl Seal {
         let name = format!("value {hash}");
         let place = PayloadPlace::new(PayloadOwner::Run(run), &name).labels(labels);
         match std::str::from_utf8(bytes) {
-            Ok(text) if text.starts_with(BEGIN) => self.seal_text(text, &place),
+            Ok(text) if text.starts_with(SEALED) => self.seal_text(text, &place),
             _ => self.seal_bytes(bytes, &place),
         }
     }

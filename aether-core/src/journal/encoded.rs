@@ -194,6 +194,18 @@ pub(crate) fn decode_events(
     Ok(changed.then(|| format!("[{}]", decoded.join(","))))
 }
 
+/// Whether `plain` can be what `text` is without its codec: its open fields, its kinds and what is not encoded are the same.
+/// What is encoded, nobody without the keys can compare.
+pub(crate) fn may_decode_to(text: &str, plain: &str) -> bool {
+    let Ok(events) = serde_json::from_str::<Vec<Fields<'_>>>(plain) else { return false };
+    let claimed = |number: usize, kind: &str, value: &EncodedPayload| {
+        let event = events.get(number).and_then(|event| event.get(kind));
+        let altered = || CodecError::Altered { key: value.key.clone() };
+        event.map(|event| event.get().to_owned()).ok_or_else(altered)
+    };
+    decode_events(text, claimed).is_ok_and(|decoded| decoded.as_deref() == Some(plain))
+}
+
 /// Whether the open fields of an event are those of the event that was encoded.
 fn agrees(kind: &str, fields: &Fields<'_>, plain: &str) -> bool {
     let Ok(whole) = serde_json::from_str::<Fields<'_>>(plain) else { return false };
@@ -247,6 +259,28 @@ mod tests {
                 "{from}"
             );
         }
+    }
+
+    #[test]
+    fn a_claim_of_what_was_encoded_agrees_with_all_that_is_open() {
+        let text = encode_events(FRAME, encode).unwrap().unwrap();
+        assert!(may_decode_to(&text, FRAME));
+        assert!(
+            may_decode_to(&text, &FRAME.replace("needle", "straw")),
+            "nobody can see that without the key"
+        );
+        for (from, to) in [
+            ("\"0:x\"}}", "\"0:y\"}}"),
+            ("\"success\"", "\"pure\""),
+            ("moon_landed", "sun_landed"),
+            ("[{\"node_finished\":{\"command\":\"0:x\"}},", "["),
+            ("]", ",{\"moon_landed\":{}}]"),
+        ] {
+            let claimed = FRAME.replace(from, to);
+            assert_ne!(claimed, FRAME);
+            assert!(!may_decode_to(&text, &claimed), "{claimed}");
+        }
+        assert!(!may_decode_to(FRAME, FRAME), "nothing of it is encoded");
     }
 
     #[test]

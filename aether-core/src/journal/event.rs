@@ -4,7 +4,7 @@
 //! know. An event is stored as a JSON object with one field, its kind: `{"time_recorded":{"command":"0:now",…}}`.
 //! Beside the fields of an event, `stored` is reserved for references to the effect store.
 
-mod about;
+pub(crate) mod about;
 mod define;
 pub(crate) mod forked;
 pub(crate) mod reserved;

@@ -264,7 +264,7 @@ impl Chained {
     pub fn follow(&mut self, frame: &StoredFrame) -> Result<Vec<Event>, JournalError> {
         let hash = self.hash_after(frame)?;
         let events = frame.events()?;
-        self.end = Some((frame.position + events.len() as Position, hash));
+        self.end = Some((end_of(frame, events.len())?, hash));
         Ok(events)
     }
 
@@ -277,7 +277,7 @@ impl Chained {
         let hash = self.hash_after(frame)?;
         let events: Vec<&RawValue> = serde_json::from_str(&frame.text)
             .map_err(|e| JournalError::Unreadable { position: frame.position, reason: e.to_string() })?;
-        self.end = Some((frame.position + events.len() as Position, hash));
+        self.end = Some((end_of(frame, events.len())?, hash));
         Ok(events.len() as u64)
     }
 
@@ -303,6 +303,12 @@ impl Chained {
         let hash = chain(&before, frame.position, frame.at, &frame.text);
         if hash == frame.chain { Ok(hash) } else { Err(JournalError::Altered { position: frame.position }) }
     }
+}
+
+/// Where the frame after this one begins. There is none behind the last position: what claims it stands in no journal.
+fn end_of(frame: &StoredFrame, events: usize) -> Result<Position, JournalError> {
+    let end = Position::try_from(events).ok().and_then(|events| frame.position.checked_add(events));
+    end.ok_or(JournalError::Gap { expected: 0, found: frame.position })
 }
 
 /// The chain hash before the first frame of a later generation, which that frame names. The frame's own hash covers it.
@@ -355,6 +361,18 @@ mod tests {
         assert_eq!(read_verified(&[frame("ab")]), Err(JournalError::Altered { position: 7 }));
         let cut = StoredFrame { position: 7, ..stored("[]") };
         assert_eq!(read_verified(&[cut]), Err(JournalError::Gap { expected: 0, found: 7 }));
+    }
+
+    #[test]
+    fn a_frame_behind_the_last_position_is_a_gap() {
+        let text = format!(r#"[{{"run_continued":{{"previous":"{}"}}}}]"#, "ab".repeat(32));
+        let (at, position) = (Timestamp::UNIX_EPOCH, Position::MAX);
+        let chain = chain(&unhex(&"ab".repeat(32)).unwrap(), position, at, &text);
+        let frame = StoredFrame { position, at, epoch: 1, text, chain, decoded: None };
+        let gap = Err(JournalError::Gap { expected: 0, found: position });
+        assert_eq!(Chained::default().link(&frame), gap);
+        let plain = StoredFrame { decoded: Some(r#"[{"moon_landed":{}}]"#.into()), ..frame };
+        assert_eq!(read_verified(&[plain]).map(|_| 0), gap);
     }
 
     fn stored(text: &str) -> StoredFrame {

@@ -14,6 +14,8 @@ use crate::sched::HashMap;
 use crate::store::api::Store;
 use crate::store::error::StoreError;
 use crate::store::ledger::LedgerEntry;
+use crate::store::read::whole_run;
+use crate::store::recorded_calls::approved_with;
 use crate::vocabulary::id::{CommandId, RunId};
 use crate::vocabulary::masking::Masking;
 use crate::vocabulary::masking::Secrets;
@@ -108,10 +110,10 @@ impl Recording {
 
 /// One run from a store.
 async fn load(store: &dyn Store, id: &RunId) -> Result<Option<RecordedRun>, RecordingError> {
-    let stored = store.load(id, 0).await?;
-    if stored.is_empty() {
-        return Ok(None);
-    }
+    let (_, stored, mut ledger) = match whole_run(store, id).await {
+        Err(StoreError::UnknownRun { .. }) => return Ok(None),
+        read => read?,
+    };
     let journal = |error| RecordingError::Journal { run: id.clone(), error };
     let events = read_verified(&stored).map_err(journal)?;
     let Some(Event::RunCreated(created)) = events.into_iter().next() else {
@@ -128,9 +130,6 @@ async fn load(store: &dyn Store, id: &RunId) -> Result<Option<RecordedRun>, Reco
         crate::store::read::inline(store, id, frame, &mut events).await?;
         frames.push(RecordedFrame { at: frame.at, events });
     }
-    // After the journal: a row may then be ahead of the loaded journal, as after a crash. Read before it, a row could be
-    // behind, which replay never sees otherwise.
-    let mut ledger = store.entries(id).await?;
     crate::store::read::complete(store, id, &mut ledger).await?;
     Ok(Some(RecordedRun { run: id.clone(), created, frames, ledger }))
 }
@@ -203,7 +202,7 @@ impl RecordedRun {
     }
 
     fn mask(&mut self, masking: &Masking, secrets: &Secrets) {
-        let emitted = self.emitted();
+        let (emitted, edited) = (self.emitted(), self.edited());
         if !masking.is_off() {
             self.mask_seed();
         }
@@ -215,9 +214,25 @@ impl RecordedRun {
         for event in self.frames.iter_mut().flat_map(|frame| &mut frame.events) {
             follow(event, &emitted, &masked, &mut digests);
         }
+        let masked = self.edited();
+        for (command, was) in edited {
+            let is = masked.get(&command).and_then(|is| Digest::of(is).ok());
+            if let (Ok(old), Some(new)) = (Digest::of(&was), is) {
+                digests.insert((command, old), new);
+            }
+        }
         for row in &mut self.ledger {
             mask_row(row, masking, secrets, &digests);
         }
+    }
+
+    /// The arguments with which people replaced those of commands.
+    fn edited(&self) -> HashMap<CommandId, Payload> {
+        let decided = self.texts().filter_map(|event| match event.decode() {
+            Ok(Event::ApprovalDecided(e)) => Some((e.command, approved_with(&e.decision)?)),
+            _ => None,
+        });
+        decided.collect()
     }
 
     /// Replaces the seed. Callback tokens are derived from it: a reader of the recording could otherwise report outcomes
@@ -256,7 +271,7 @@ fn follow(
     event: &mut Payload,
     before: &HashMap<Option<CommandId>, Payload>,
     after: &HashMap<Option<CommandId>, Payload>,
-    digests: &mut HashMap<CommandId, Digest>,
+    digests: &mut HashMap<(CommandId, Digest), Digest>,
 ) {
     let (command, old) = match event.decode() {
         Ok(Event::RunCreated(e)) => (None, e.digest),
@@ -266,7 +281,7 @@ fn follow(
     let (Some(was), Some(is)) = (before.get(&command), after.get(&command)) else { return };
     let Ok(new) = Digest::of(is) else { return };
     if was != is && put(event, Some(event.as_str().replace(old.as_str(), new.as_str()))) {
-        digests.extend(command.map(|command| (command, new)));
+        digests.extend(command.map(|command| ((command, old), new)));
     }
 }
 
@@ -274,12 +289,12 @@ fn mask_row(
     row: &mut LedgerEntry,
     masking: &Masking,
     secrets: &Secrets,
-    digests: &HashMap<CommandId, Digest>,
+    digests: &HashMap<(CommandId, Digest), Digest>,
 ) {
     for value in row.result.iter_mut().chain(&mut row.error) {
         put(value, secrets.replace(masking, value.as_str(), false));
     }
-    if let Some(new) = digests.get(&row.command) {
+    if let Some(new) = digests.get(&(row.command.clone(), row.digest.clone())) {
         // Without a key of its own, an irreversible step's business key is its arguments' digest.
         if let Some(key) = &mut row.business_key {
             *key = key.replace(row.digest.as_str(), new.as_str());

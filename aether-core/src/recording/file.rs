@@ -214,15 +214,6 @@ fn in_one_line(event: Payload) -> Payload {
 }
 
 impl RowPart {
-    pub(super) fn key(&self) -> &IdempotencyKey {
-        &self.key
-    }
-
-    /// Its command, and the digest of the command's arguments.
-    pub(super) fn names(&self) -> (&str, &str) {
-        (self.command.as_str(), self.digest.as_str())
-    }
-
     pub(super) fn of(row: &LedgerEntry) -> Self {
         let row = row.clone();
         Self {
@@ -241,7 +232,7 @@ impl RowPart {
         }
     }
 
-    fn read(self, run: &RunId) -> Result<LedgerEntry, RecordingError> {
+    pub(super) fn read(self, run: &RunId) -> Result<LedgerEntry, RecordingError> {
         let Some(status) = LedgerStatus::parse(&self.status) else {
             let reason = format!("{:?} is not the status of a ledger row", self.status);
             return Err(damaged(format!("run `{run}`, ledger row `{}`", self.key), reason));

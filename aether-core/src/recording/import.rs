@@ -95,12 +95,7 @@ async fn load(store: &dyn Store, run: &RecordedRun) -> Result<(), RecordingError
 
 /// The status of a run with this journal.
 fn status(events: &[Event]) -> Status {
-    match events.last() {
-        Some(Event::RunCompleted(_) | Event::ContinuedAsNew(_)) => Status::Completed,
-        Some(Event::RunFailed(_)) => Status::Failed,
-        Some(Event::RunCancelled(_) | Event::RunTerminated(_)) => Status::Cancelled,
-        _ => Status::Waiting,
-    }
+    events.last().and_then(Event::ends_as).unwrap_or(Status::Waiting)
 }
 
 impl RecordedFrame {

@@ -27,7 +27,8 @@ use crate::vocabulary::queue::{LimitPattern, Serves};
 use crate::store::purge::{EndedRuns, Purged};
 use crate::store::queues::{DueStarts, KeyedStart, Limit, QueuePosition};
 use crate::store::records::{
-    ClaimRequest, CodeChange, Created, DamagedRun, Lease, Message, NewRun, RunRecord, Sent, Snapshot, Unread,
+    ClaimRequest, CodeChange, Created, DamagedRun, Lease, Message, NewRun, RunRecord, RunRow, Sent, Snapshot,
+    Unread,
 };
 use crate::store::renewal::Renewal;
 use crate::store::schedules::{DueSchedules, ScheduleRecord};
@@ -387,6 +388,19 @@ pub trait Store: Any + Send + Sync + Debug {
     /// same order. The default says that there are none, as in a store that keeps records and no rows.
     fn damaged_runs(&self, _filter: RunFilter) -> BoxFuture<'_, Result<Vec<DamagedRun>, StoreError>> {
         Box::pin(std::future::ready(Ok(Vec::new())))
+    }
+
+    /// As [`Store::runs`], for a check of the store: a row that cannot be read does not hide the others, and where a store
+    /// keeps the end of a journal in the row, too, it says what is there.
+    fn run_rows(&self, filter: RunFilter) -> BoxFuture<'_, Result<Vec<RunRow>, StoreError>> {
+        let runs = self.runs(filter);
+        Box::pin(async move { Ok(runs.await?.into_iter().map(RunRow::from).collect()) })
+    }
+
+    /// What is wrong with the medium itself, whatever is written on it, and what is on it of runs that are not there. The
+    /// default does not look.
+    fn damage(&self) -> BoxFuture<'_, Result<Vec<String>, StoreError>> {
+        Box::pin(async { Ok(Vec::new()) })
     }
 
     /// How many runs `filter` lets through, whatever its `after` and `limit`. The default lists them; a store that can

@@ -17,9 +17,11 @@ pub(crate) mod purge;
 pub mod queueing;
 pub(crate) mod queues;
 pub mod read;
+pub(crate) mod recorded_calls;
 pub(crate) mod records;
 pub(crate) mod renewal;
 pub(crate) mod reserve;
+pub(crate) mod run_head;
 pub(crate) mod schedules;
 pub(crate) mod step_limit_rows;
 pub(crate) mod step_limits;
@@ -40,7 +42,8 @@ pub use open_waits::waits_in_journal;
 pub use purge::{EndedRuns, Purged};
 pub use queues::{DueStarts, KeyedStart, Limit, LimitKind, QueuePosition, QueueState};
 pub use records::{
-    ClaimRequest, CodeChange, Created, DamagedRun, Lease, Message, NewRun, RunRecord, Sent, Snapshot, Unread,
+    ClaimRequest, CodeChange, Created, DamagedRun, Lease, Message, NewRun, RunRecord, RunRow, Sent, Snapshot,
+    Unread,
 };
 pub use renewal::Renewal;
 pub use reserve::{Holder, holder};

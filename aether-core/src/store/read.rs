@@ -13,6 +13,7 @@ use crate::sched::HashMap;
 use crate::store::api::{Store, StoredEffect};
 use crate::store::error::StoreError;
 use crate::store::ledger::LedgerEntry;
+use crate::store::records::RunRecord;
 use crate::vocabulary::id::RunId;
 use crate::vocabulary::payload::{Payload, hex};
 
@@ -63,6 +64,47 @@ impl Reader<'_> {
         self.known.insert(at, value.clone());
         Ok(value)
     }
+}
+
+/// How often a run that moves is read anew.
+const TRIES: usize = 20;
+
+/// A run's row, its journal and its ledger, of one moment as far as they speak of each other: both or neither of row and
+/// journal say that it has ended, and the rows of the ledger are as the journal has them. Only where a run made calls all the
+/// time while it was read again and again are rows ahead of the journal.
+///
+/// # Errors
+/// [`StoreError::UnknownRun`], or the store's error.
+pub(crate) async fn whole_run(
+    store: &dyn Store,
+    run: &RunId,
+) -> Result<(RunRecord, Vec<StoredFrame>, Vec<LedgerEntry>), StoreError> {
+    let unknown = || StoreError::UnknownRun { run: run.clone() };
+    let mut record = store.run(run).await?.ok_or_else(unknown)?;
+    let mut tries = 1;
+    loop {
+        let frames = store.load(run, 0).await?;
+        // After the journal: a row that is behind it is nothing that a crash could leave.
+        let rows = store.entries(run).await?;
+        let now = store.run(run).await?.ok_or_else(unknown)?;
+        if is_still(store, &record, &now).await? || tries == TRIES {
+            return Ok((record, frames, rows));
+        }
+        (record, tries) = (now, tries + 1);
+    }
+}
+
+/// Whether nothing happened between the two that another part of the run speaks of.
+async fn is_still(store: &dyn Store, before: &RunRecord, now: &RunRecord) -> Result<bool, StoreError> {
+    let of = |run: &RunRecord| (run.place, run.version, run.workflow.clone(), run.status.is_terminal());
+    if of(before) != of(now) {
+        return Ok(false);
+    }
+    if before.next == now.next {
+        return Ok(true);
+    }
+    let since = store.load(&now.id, before.next).await?;
+    Ok(!since.iter().any(|frame| frame.text.contains("invocation_") || frame.text.contains("run_continued")))
 }
 
 /// Replaces references by the values in the effect store. `events` are those of `frames`, in order.

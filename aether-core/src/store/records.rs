@@ -4,7 +4,7 @@
 
 use jiff::Timestamp;
 
-use crate::journal::frame::Frame;
+use crate::journal::frame::{ChainHash, Frame};
 use crate::store::filter::Cursor;
 use crate::store::queues::{Limit, QueueState};
 use crate::store::workers::SilentWorker;
@@ -116,6 +116,25 @@ pub struct RunRecord {
     pub terms: StartTerms,
     /// Where it stands in its queue.
     pub queue: QueueState,
+}
+
+/// A run's row as a check of the store reads it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunRow {
+    /// Its place.
+    pub place: Cursor,
+    /// The id that stands in it, whatever that is.
+    pub id: String,
+    /// The run, or why the row cannot be read.
+    pub run: Result<RunRecord, String>,
+    /// Chain hash of the journal's last frame as the row has it; `None` where the store keeps it nowhere but in the journal.
+    pub tip: Option<ChainHash>,
+}
+
+impl From<RunRecord> for RunRow {
+    fn from(run: RunRecord) -> Self {
+        Self { place: run.place, id: run.id.to_string(), run: Ok(run), tip: None }
+    }
 }
 
 /// A change of what a store knows of a run's code, written in the transaction of an append.

@@ -7,6 +7,9 @@ use std::fmt::Debug;
 use crate::vocabulary::id::RunId;
 use crate::vocabulary::labels::Labels;
 
+/// How every encoded value begins in a store.
+pub(crate) const SEALED: &str = "{\"aether:encoded\":";
+
 /// A value as a codec made it, with the name of the key that makes it readable again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EncodedPayload {

@@ -18,6 +18,7 @@ pub mod limits;
 pub(crate) mod masking;
 pub mod measures;
 pub(crate) mod net;
+pub(crate) mod one_line;
 pub mod outcome;
 pub mod payload;
 pub mod queue;

@@ -14,6 +14,19 @@ async fn list(store: &Arc<dyn Store>, filter: RunFilter) -> String {
     found.iter().map(|run| run.id.to_string()).collect::<Vec<_>>().join(" ")
 }
 
+/// The ids of the same list, as a check of the store reads it.
+async fn rows(store: &Arc<dyn Store>, filter: RunFilter) -> String {
+    let mut ids = Vec::new();
+    for row in store.run_rows(filter).await.unwrap() {
+        let run = row.run.unwrap();
+        let last = store.last_frame(&run.id).await.unwrap().unwrap();
+        assert!(row.tip.is_none_or(|tip| tip == last.chain), "a row has another chain hash than its journal");
+        assert_eq!((row.place, &*row.id), (run.place, run.id.as_str()));
+        ids.push(row.id);
+    }
+    ids.join(" ")
+}
+
 fn labels(pairs: &[(&str, &str)]) -> Labels {
     let mut labels = Labels::default();
     pairs.iter().for_each(|(key, value)| labels.insert(*key, *value).unwrap());
@@ -74,6 +87,7 @@ pub async fn every_part_of_a_filter_counts(store: &Arc<dyn Store>) {
         (all().limit(2), "c-1 b-a-4"),
     ] {
         assert_eq!(list(store, filter.clone()).await, expected, "{filter:?}");
+        assert_eq!(rows(store, filter.clone()).await, expected, "{filter:?}");
         let whole =
             if filter.limit == 0 { expected.split(' ').filter(|id| !id.is_empty()).count() } else { 5 };
         assert_eq!(store.count(filter.clone()).await, Ok(whole as u64), "{filter:?}");

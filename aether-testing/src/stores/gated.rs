@@ -18,7 +18,7 @@ use aether_core::store::ledger::{LedgerEntry, Reservation};
 use aether_core::store::{
     Ack, Append, AppendError, ClaimRequest, Created, Cursor, DamagedRun, DefinitionRecord, DueSchedules,
     DueStarts, Durability, DurableWatermark, EndedRuns, ForeignRuns, KeyedStart, KnownWorker, Lease, Limit,
-    ListedWait, LostRun, Message, NewRun, OpenWait, Purged, QueuePosition, RunFilter, RunRecord,
+    ListedWait, LostRun, Message, NewRun, OpenWait, Purged, QueuePosition, RunFilter, RunRecord, RunRow,
     ScheduleRecord, Sent, Serving, Snapshot, Store, StoreError, Unread, WaitFilter, WorkerRecord,
 };
 use aether_core::store::{StreamItem, StreamWrite};
@@ -335,6 +335,14 @@ impl<G: Gate> Store for Gated<G> {
 
     fn damaged_runs(&self, filter: RunFilter) -> BoxFuture<'_, Result<Vec<DamagedRun>, StoreError>> {
         self.call(StoreCall::Read, || self.inner.damaged_runs(filter))
+    }
+
+    fn run_rows(&self, filter: RunFilter) -> BoxFuture<'_, Result<Vec<RunRow>, StoreError>> {
+        self.call(StoreCall::Read, || self.inner.run_rows(filter))
+    }
+
+    fn damage(&self) -> BoxFuture<'_, Result<Vec<String>, StoreError>> {
+        self.call(StoreCall::Read, || self.inner.damage())
     }
 
     fn count(&self, filter: RunFilter) -> BoxFuture<'_, Result<u64, StoreError>> {

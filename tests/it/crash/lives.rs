@@ -18,7 +18,7 @@ use aether::sqlite::SqliteStore;
 use aether::store::event::{Event, InvocationDecision};
 use aether::store::journal::read_verified;
 use aether::store::ledger::LedgerEntry;
-use aether::store::{MemoryStore, WaitFilter, read, waits_in_journal};
+use aether::store::{MemoryStore, WaitFilter, check_integrity, read, waits_in_journal};
 use aether::store::{RunFilter, Store};
 use aether::view::RunView;
 use aether_core::environment::Environment as _;
@@ -429,6 +429,10 @@ pub(crate) async fn left(
             faults.push(format!("{run} does not replay: {error}"));
         }
     }
+    // Whatever died when: nothing that an engine left is called damaged.
+    let checked =
+        check_integrity(&**store, RunFilter::new(), |_| ()).await.map_err(|error| error.to_string())?;
+    faults.extend(checked.problems.iter().map(|problem| format!("{}: {}", problem.run, problem.reason)));
     let (deeds, shown) = (BTreeMap::new(), BTreeSet::new());
     let (crashes, writes, effects, bodies) = (0, 0, 0, 0);
     Ok(Lived { result, journals, ledger, cut, deeds, crashes, writes, effects, bodies, faults, shown })

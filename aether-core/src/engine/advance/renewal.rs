@@ -95,7 +95,7 @@ async fn append(
     };
     let events_before = run.history_len();
     durable_or_fault(run, events, extras).await?;
-    tracing::info!(target: log::RUN, run = %run.id, generation = run.generation.number + 1, events = events_before,
+    tracing::info!(target: log::RUN, run = %run.id, generation = run.generation.number.saturating_add(1), events = events_before,
         "run continued as new");
     Ok(())
 }

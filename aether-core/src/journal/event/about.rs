@@ -1,6 +1,7 @@
 //! What can be said of an event without knowing its fields: its kind's name, and whether it ends its run.
 
 use crate::journal::event::Event;
+use crate::vocabulary::contract::Status;
 
 impl Event {
     /// Name of the kind as it stands in the journal.
@@ -16,14 +17,27 @@ impl Event {
 
     /// Whether this event ends its run.
     pub const fn is_terminal(&self) -> bool {
-        matches!(
-            self,
-            Self::RunCompleted(_)
-                | Self::RunFailed(_)
-                | Self::RunCancelled(_)
-                | Self::RunTerminated(_)
-                | Self::ContinuedAsNew(_)
-        )
+        self.ends_as().is_some()
+    }
+
+    /// The status of a run whose journal ends with this event; `None` where it has not ended.
+    pub(crate) const fn ends_as(&self) -> Option<Status> {
+        match self {
+            Self::RunCompleted(_) | Self::ContinuedAsNew(_) => Some(Status::Completed),
+            Self::RunFailed(_) => Some(Status::Failed),
+            Self::RunCancelled(_) | Self::RunTerminated(_) => Some(Status::Cancelled),
+            _ => None,
+        }
+    }
+}
+
+/// As [`Event::ends_as`], by the kind alone: that is in the open also where the event is encoded.
+pub(crate) fn end_of(kind: &str) -> Option<Status> {
+    match kind {
+        "run_completed" | "continued_as_new" => Some(Status::Completed),
+        "run_failed" => Some(Status::Failed),
+        "run_cancelled" | "run_terminated" => Some(Status::Cancelled),
+        _ => None,
     }
 }
 
