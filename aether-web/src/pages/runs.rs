@@ -362,8 +362,10 @@ pub(crate) fn state(run: &RunRecord) -> &'static str {
 pub(crate) fn why(ask: &Ask, hold: &Hold) -> Why {
     let at = |at| Some(ask.when(at));
     // Errors as they were recorded are for auditors.
-    let told =
-        |error: &str| ask.visit.audits().then(|| format!(": {}", line(error, 120))).unwrap_or_default();
+    let told = |error: &str| match ask.visit.audits() {
+        true => format!(": {}", line(error, 120)),
+        false => String::new(),
+    };
     match hold {
         Hold::Ended { .. } => Why::default(),
         Hold::Parked { why, .. } => Why::new("Needs other code: ", line(why, 160)),
