@@ -9,7 +9,7 @@ use aether_web::{Console, Options, User};
 use futures_util::StreamExt as _;
 use reqwest::header::{COOKIE, LOCATION};
 use reqwest::{Response, StatusCode};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 use tokio::sync::mpsc::unbounded_channel;
 
@@ -70,11 +70,11 @@ async fn clients_that_ask_and_never_read_keep_nobody_out() {
 async fn a_client_that_never_reads_is_cut_off() {
     let shop = Shop::open().await;
     let visitor = shop.console_with(Options::new().patience(Duration::from_millis(200))).await;
-    let mut stream = pipeline(&visitor).await;
-    // What was not taken is lost with the connection; without an end, this test has none.
-    let mut answered = Vec::new();
-    let _cut = stream.read_to_end(&mut answered).await;
-    assert!(!answered.is_empty());
+    let stream = pipeline(&visitor).await;
+    // Without an end of the connection, this test has none.
+    while stream.take_error().unwrap().is_none() {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]
