@@ -107,9 +107,9 @@ async fn the_panel_of_a_step_the_badge_and_the_times_stay_true() {
     page.wait().for_element(Locator::Css(".badge:not([hidden])")).await.unwrap();
     // Time goes on by itself.
     shop.engine.start::<booking>("1".to_owned()).id("old").await.unwrap().end().await.unwrap();
-    open(&browser, &visitor, "/?q=old").await;
-    let turn = "const t = document.querySelector('#list time'); t.dateTime = new Date(Date.now() - 7200000 - 1000).toISOString()";
-    page.wait().for_element(Locator::Css("#list time")).await.unwrap();
+    open(&browser, &visitor, "/runs/old").await;
+    let turn = "const t = document.querySelector('#head time'); t.dateTime = new Date(Date.now() - 7200000 - 1000).toISOString()";
+    page.wait().for_element(Locator::Css("#head time")).await.unwrap();
     page.execute(turn, vec![]).await.unwrap();
-    page.wait().for_element(Locator::XPath("//*[@id='list']//time[text()='2 h ago']")).await.unwrap();
+    page.wait().for_element(Locator::XPath("//*[@id='head']//time[text()='2 h ago']")).await.unwrap();
 }
