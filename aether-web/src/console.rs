@@ -30,13 +30,12 @@ use crate::{assets, live};
 /// # Ok(()) }
 /// ```
 pub fn console(engine: Engine) -> Router {
-    let console = Console::new(engine);
+    let say = |token: &str| {
+        tracing::info!("the console opens once at /login?token={token}, below the path where it is nested");
+    };
+    let console = Console::new(engine).announce(say);
     match console.token() {
-        Ok(token) => {
-            tracing::info!(
-                "the console opens once at /login?token={token}, below the path where it is nested"
-            );
-        }
+        Ok(token) => say(&token),
         Err(error) => tracing::error!(%error, "nobody can open the console"),
     }
     console.router()
@@ -76,6 +75,7 @@ impl Console {
             schemas: HashMap::new(),
             base: None,
             secure: false,
+            announce: None,
         };
         Self { settings, sessions: Arc::new(Sessions::new()) }
     }
@@ -139,12 +139,24 @@ impl Console {
         self
     }
 
+    /// Calls `say` with another token, for `/login?token=..`, when somebody asks to sign in and no token is left that was not
+    /// used: their session has ended, or they have another browser. Tell it to those alone who may open the console.
+    pub fn announce(mut self, say: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        self.settings.announce = Some(Arc::new(say));
+        self
+    }
+
     /// A token that opens one session, at `/login?token=..` below the path where the console is nested.
     ///
     /// # Errors
     /// [`NoRandomness`] where the system has none.
     pub fn token(&self) -> Result<String, NoRandomness> {
         self.sessions.mint()
+    }
+
+    /// What makes tokens for this console.
+    pub(crate) fn sessions(&self) -> Arc<Sessions> {
+        Arc::clone(&self.sessions)
     }
 
     /// Whether the program says who makes a request.
@@ -176,6 +188,7 @@ impl Console {
             .route("/workers", get(workers::page))
             .route("/live/runs", get(live::list_of_runs))
             .route("/live/inbox", get(live::list_of_waits))
+            .route("/live/badge", get(inbox::badge))
             .route("/login", get(login::page).post(login::login))
             .route("/logout", post(login::logout))
             .route("/theme", post(login::theme))

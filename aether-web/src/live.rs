@@ -2,7 +2,7 @@
 //!
 //! Promise: the journal is the feed. The id of an event of a run is its position, so whoever comes back with the last one
 //! gets every event behind it and none twice, also after this process was restarted. At most four times in a second
-//! something is sent.
+//! something is sent, and before each look it is checked that who asked is still let in.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -24,6 +24,7 @@ use crate::access::refusal::Refusal;
 use crate::pages::journal::entries;
 use crate::pages::shell::{Answer, Ask};
 use crate::pages::{inbox, runs};
+use crate::text::markup::rendered;
 
 /// The shortest time between two updates.
 const PACE: Duration = Duration::from_millis(250);
@@ -103,6 +104,10 @@ impl Feed {
             if let Some(sent) = self.sent.take() {
                 tokio::time::sleep_until(sent + PACE).await;
             }
+            // Whoever has signed out since gets nothing more.
+            if !self.ask.is_still_let_in() {
+                return None;
+            }
             self.ask.now = jiff::Timestamp::now();
             let found = entries(&self.ask, &self.run, self.next, PAGE, false).await;
             let found = found
@@ -114,7 +119,7 @@ impl Feed {
                 continue;
             };
             for entry in &found {
-                let data = entry.to_string().replace('\r', "");
+                let data = rendered(entry).ok()?.replace('\r', "");
                 self.ready
                     .push_back(Event::default().event("entry").id(entry.position.to_string()).data(data));
             }
@@ -160,19 +165,27 @@ enum Topic {
 }
 
 impl Topic {
-    /// The list as it is, and what changes with it.
-    async fn load(self, ask: &Ask) -> Option<(String, String)> {
-        let (page, mark) = match self {
+    /// The list and what changes with it, where that is another one than `seen`. The inner `None` is one that was seen.
+    async fn load(self, ask: &Ask, seen: Option<&str>) -> Option<Option<(String, String)>> {
+        let (list, mark) = match self {
             Self::Runs => {
                 let list = runs::list(ask).await.ok()?;
-                (list.to_string(), list.fingerprint())
+                let mark = list.fingerprint();
+                if seen == Some(&mark) {
+                    return Some(None);
+                }
+                (rendered(&list).ok()?, mark)
             }
             Self::Inbox => {
-                let list = inbox::list(ask).await.ok()?;
-                (list.to_string(), list.fingerprint().to_owned())
+                let look = inbox::look(ask).await.ok()?;
+                let mark = look.fingerprint().to_owned();
+                if seen == Some(&mark) {
+                    return Some(None);
+                }
+                (rendered(&look.list(ask).await.ok()?).ok()?, mark)
             }
         };
-        Some((page, mark))
+        Some(Some((list, mark)))
     }
 }
 
@@ -183,10 +196,12 @@ fn lists(ask: Ask, headers: &HeaderMap, topic: Topic) -> Answer {
     let events = unfold(Some((ask, watch, seen, permit)), move |feed| async move {
         let (mut ask, mut watch, seen, permit) = feed?;
         loop {
+            if !ask.is_still_let_in() {
+                return None;
+            }
             ask.now = jiff::Timestamp::now();
             // Where the store fails, the client comes back.
-            let (page, mark) = topic.load(&ask).await?;
-            if seen.as_ref() != Some(&mark) {
+            if let Some((page, mark)) = topic.load(&ask, seen.as_deref()).await? {
                 let event = Event::default().event("list").id(&mark).data(page.replace('\r', ""));
                 return Some((Ok::<_, Infallible>(event), Some((ask, watch, Some(mark), permit))));
             }

@@ -1,13 +1,15 @@
 //! What runs have spent on models: read from their journals, and kept while they do not change.
 //!
 //! Promise: an amount is that of the recorded answers, by the prices that were recorded with them or else by those of the
-//! console; a model without a price counts its tokens and no money.
+//! console; a model without a price counts its tokens and no money. A call counts in the run that made it: what a fork has
+//! copied of its origin is not counted again.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use aether_core::engine::Engine;
 use aether_core::id::{Position, RunId};
+use aether_core::journal::event::Event;
 use aether_core::outcome::EffectClass;
 use aether_core::store::{RunRecord, StoreError};
 use aether_effects::llm::{ChatResponse, PriceTable, Usage};
@@ -78,17 +80,35 @@ impl Spendings {
     }
 }
 
+/// How many events a run has copied of another one: a fork begins with them in one frame.
+async fn copied(engine: &Engine, run: &RunId) -> Result<Position, StoreError> {
+    let store = &**engine.store();
+    let frames = store.load_page(run, 0, 1).await?;
+    let Some(first) = frames.into_iter().next() else { return Ok(0) };
+    let began = first.position;
+    let events = aether_core::store::read::events(store, run, &[first]).await?;
+    let is_fork = events.iter().any(|event| match event {
+        Event::RunCreated(created) => created.forked_from.is_some(),
+        _ => false,
+    });
+    Ok(if is_fork { began + events.len() as Position } else { 0 })
+}
+
 async fn read(engine: &Engine, prices: Option<&PriceTable>, run: &RunId) -> Result<OfRun, StoreError> {
     let view = engine.view(run).await?;
     let mut spent = OfRun::new();
+    let began = copied(engine, run).await?;
     let calls = view.effects.iter().filter(|effect| effect.class == EffectClass::Llm);
+    let calls = calls.filter(|effect| effect.position >= began);
+    // The newest of each command is the one that stays.
+    let ended: HashMap<_, _> =
+        view.executions.iter().map(|own| (&own.command, own.lifecycle.updated_at)).collect();
     for call in calls {
         let Some(answer) = call.output.as_ref().ok().and_then(|value| value.decode::<ChatResponse>().ok())
         else {
             continue;
         };
-        let ended = view.executions.iter().rev().find(|execution| execution.command == call.command);
-        let at = ended.map_or(view.lifecycle.updated_at, |execution| execution.lifecycle.updated_at);
+        let at = ended.get(&call.command).copied().unwrap_or(view.lifecycle.updated_at);
         let day = at.to_zoned(TimeZone::UTC).date();
         let cost = answer.cost.clone().or_else(|| prices?.cost(&answer.model, &answer.usage));
         let mut sum = Sum { calls: 1, usage: answer.usage, ..Sum::default() };

@@ -14,6 +14,8 @@ pub(crate) async fn web(session: &mut Session, args: &Web) -> Result<Exit, CliEr
     let allowed = args.allow.iter().fold(Actions::NONE, |allowed, action| allowed | actions(*action));
     let role = if args.audit { Role::Audit } else { Role::People };
     let options = Options::new().bind(([127, 0, 0, 1], args.port)).allow(allowed).role(role).actor(actor);
+    // What is read of stdout by a program is one address.
+    let options = options.announce(|url| eprintln!("open {url} (it works once)"));
     let failed = |error: aether_web::ServeError| CliError::new(Exit::Failed, error.to_string());
     let server = bind(engine, options).await.map_err(failed)?;
     let address = ConsoleAddress { url: server.url().to_owned() };

@@ -33,6 +33,11 @@ impl Form {
         self.0.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
     }
 
+    /// Whether there is a field whose name begins like this.
+    pub(crate) fn has_prefix(&self, prefix: &str) -> bool {
+        self.0.iter().any(|(known, _)| known.starts_with(prefix))
+    }
+
     /// Reads a body, without asking for a token.
     pub(crate) async fn read(body: Body) -> Result<Self, (StatusCode, &'static str)> {
         let mut bytes = Vec::new();

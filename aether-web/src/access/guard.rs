@@ -4,6 +4,7 @@
 //! a page of the console alone: its origin is compared, and its form has a token besides. Other methods are refused.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use axum::extract::{OriginalUri, Request, State};
 use axum::http::request::Parts;
@@ -18,8 +19,6 @@ use crate::access::settings::Shared;
 use crate::access::visit::{Theme, Visit};
 use crate::permissions::User;
 
-/// Name of the cookie with the session's id.
-pub(crate) const SESSION: &str = "aether_session";
 /// Name of the cookie with the colours.
 pub(crate) const THEME: &str = "aether_theme";
 /// Where one signs in.
@@ -62,7 +61,14 @@ fn admit(shared: &Shared, request: Request) -> Checked<Request> {
     let base = base(shared, &parts)?;
     let is_open = path == LOGIN || path.starts_with(ASSETS);
     let visit = match visitor(shared, &parts) {
-        Some((user, session)) => visit(shared, &parts.headers, base, user, session),
+        Some((user, session)) => {
+            if let Some(stranger) = parts.extensions.get::<Stranger>() {
+                stranger.let_in();
+            }
+            let asked =
+                shared.settings.auth.as_ref().filter(|_| is_live(path)).map(|_| Arc::new(parts.clone()));
+            Visit { asked, ..visit(shared, &parts.headers, base, user, session) }
+        }
         None if is_open => visit(shared, &parts.headers, base, User::new(""), None),
         None if parts.method == Method::GET && shared.settings.auth.is_none() => {
             return Err(Box::new(Redirect::to(&format!("{base}{LOGIN}")).into_response()));
@@ -141,8 +147,43 @@ fn visitor(shared: &Shared, parts: &Parts) -> Option<(User, Option<String>)> {
     if let Some(auth) = &settings.auth {
         return auth(parts).map(|user| (user, None));
     }
-    let id = cookie(&parts.headers, SESSION).filter(|id| shared.sessions.is_open(id))?;
+    // A page that is left open is no use of its session.
+    let is_open = |id: &&str| match is_live(parts.uri.path()) {
+        true => shared.sessions.is_still_open(id),
+        false => shared.sessions.is_open(id),
+    };
+    let id = cookie(&parts.headers, shared.sessions.cookie()).filter(is_open)?;
     Some((User::new(&settings.actor).role(settings.role), Some(id.to_owned())))
+}
+
+/// Whether a page asks by itself, as long as it is open.
+fn is_live(path: &str) -> bool {
+    path.starts_with("/live/") || path.ends_with("/live")
+}
+
+/// Whether a request that is still being answered would be let in again, by the same name and in the same role.
+pub(crate) fn is_still_let_in(shared: &Shared, visit: &Visit) -> bool {
+    match (&shared.settings.auth, &visit.asked, &visit.session) {
+        (Some(auth), Some(asked), _) => auth(asked).is_some_and(|user| user == visit.user),
+        (None, _, Some(session)) => shared.sessions.is_still_open(session),
+        _ => false,
+    }
+}
+
+/// A connection on which nobody has shown who they are.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Stranger(Arc<AtomicBool>);
+
+impl Stranger {
+    /// Somebody has.
+    pub(crate) fn let_in(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether somebody was.
+    pub(crate) fn was_let_in(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
 }
 
 fn visit(shared: &Shared, headers: &HeaderMap, base: String, user: User, session: Option<String>) -> Visit {
@@ -157,6 +198,7 @@ fn visit(shared: &Shared, headers: &HeaderMap, base: String, user: User, session
         user,
         base,
         session,
+        asked: None,
     }
 }
 

@@ -4,7 +4,8 @@ use askama::Template;
 use axum::http::StatusCode;
 use axum::response::{Html, IntoResponse, Response};
 
-use crate::access::visit::{Theme, Visit};
+use crate::access::visit::{Theme, Visit, place};
+use crate::text::markup::{rendered, straight};
 
 /// A request that was not taken.
 #[derive(Debug, Template)]
@@ -23,21 +24,21 @@ impl Refusal {
     /// For somebody who is signed in.
     pub(crate) fn page(visit: &Visit, status: StatusCode, why: impl ToString, back: &str) -> Response {
         let (base, theme) = (visit.base.clone(), visit.theme);
-        let back = format!("{base}{back}");
+        let back = place(&base, back);
         Self { title: title(status), why: why.to_string(), base, theme, back, status }.into_response()
     }
 
     /// For nobody in particular: a text.
     pub(crate) fn plain(status: StatusCode, why: impl ToString) -> Response {
-        (status, format!("{}\n", why.to_string())).into_response()
+        (status, straight(format!("{}\n", why.to_string()))).into_response()
     }
 }
 
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
-        match self.render() {
+        match rendered(&self) {
             Ok(page) => (self.status, Html(page)).into_response(),
-            Err(_) => (self.status, self.why).into_response(),
+            Err(_) => (self.status, straight(self.why)).into_response(),
         }
     }
 }

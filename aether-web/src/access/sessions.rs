@@ -21,6 +21,9 @@ type Hash = [u8; 32];
 pub(crate) struct Sessions {
     /// Signs the tokens in forms; drawn when the console is made. Without it no form is taken.
     key: Option<Hash>,
+    /// Name of the cookie with the session's id: another one for each console, because browsers keep cookies of one host
+    /// together whatever its ports are.
+    cookie: String,
     tables: Mutex<Tables>,
 }
 
@@ -30,6 +33,15 @@ struct Tables {
     sessions: HashMap<Hash, Instant>,
 }
 
+impl Tables {
+    fn keep(&mut self, token: &str) {
+        if self.tokens.len() >= MOST {
+            self.tokens.remove(0);
+        }
+        self.tokens.push(hash(token));
+    }
+}
+
 /// The system has no randomness to give.
 #[derive(Debug, thiserror::Error)]
 #[error("the system gives no random bytes for a token: {0}")]
@@ -37,18 +49,38 @@ pub struct NoRandomness(getrandom::Error);
 
 impl Sessions {
     pub(crate) fn new() -> Self {
-        Self { key: draw().ok(), tables: Mutex::default() }
+        let name = draw().map(|name| hex(&name).chars().take(8).collect::<String>()).unwrap_or_default();
+        Self { key: draw().ok(), cookie: format!("aether_session_{name}"), tables: Mutex::default() }
+    }
+
+    /// Eight digits that no other page has.
+    pub(crate) fn mark(&self) -> Result<String, NoRandomness> {
+        let mut digits = hex(&draw()?);
+        digits.truncate(8);
+        Ok(digits)
     }
 
     /// A token that opens one session.
     pub(crate) fn mint(&self) -> Result<String, NoRandomness> {
         let token = hex(&draw()?);
-        let mut tables = self.tables();
-        if tables.tokens.len() >= MOST {
-            tables.tokens.remove(0);
-        }
-        tables.tokens.push(hash(&token));
+        self.tables().keep(&token);
         Ok(token)
+    }
+
+    /// A token for whoever has none; `None` where one is left that nobody has used.
+    pub(crate) fn mint_if_none_is_left(&self) -> Result<Option<String>, NoRandomness> {
+        let token = hex(&draw()?);
+        let mut tables = self.tables();
+        if !tables.tokens.is_empty() {
+            return Ok(None);
+        }
+        tables.keep(&token);
+        Ok(Some(token))
+    }
+
+    /// Name of the cookie with the id of a session.
+    pub(crate) fn cookie(&self) -> &str {
+        &self.cookie
     }
 
     /// The id of a new session for a token that was not used; `None` for any other text.
@@ -68,7 +100,12 @@ impl Sessions {
         Ok(Some(id))
     }
 
-    /// Whether a session of this id is open.
+    /// Whether a session of this id is open, without using it.
+    pub(crate) fn is_still_open(&self, id: &str) -> bool {
+        self.tables().sessions.get(&hash(id)).is_some_and(|used| used.elapsed() < IDLE)
+    }
+
+    /// Whether a session of this id is open. That is a use of it.
     pub(crate) fn is_open(&self, id: &str) -> bool {
         let mut tables = self.tables();
         match tables.sessions.get_mut(&hash(id)) {
@@ -136,6 +173,9 @@ mod tests {
         assert!(sessions.is_open(&id) && !sessions.is_open(&token));
         sessions.close(&id);
         assert!(!sessions.is_open(&id));
+        let next = sessions.mint_if_none_is_left().unwrap().unwrap();
+        assert_eq!(sessions.mint_if_none_is_left().unwrap(), None, "one is left");
+        assert!(sessions.exchange(&next).unwrap().is_some());
         let first = sessions.mint().unwrap();
         for _ in 0..MOST {
             sessions.mint().unwrap();

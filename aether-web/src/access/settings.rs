@@ -8,7 +8,7 @@ use aether_core::engine::Engine;
 use aether_effects::llm::PriceTable;
 use axum::http::request::Parts;
 use serde_json::Value;
-use tokio::sync::Semaphore;
+use tokio::sync::{Mutex, Semaphore};
 
 use crate::access::sessions::Sessions;
 use crate::permissions::{Actions, Role, User};
@@ -19,6 +19,9 @@ const LIVE: usize = 128;
 
 /// The program's own authentication.
 pub(crate) type Auth = Arc<dyn Fn(&Parts) -> Option<User> + Send + Sync>;
+
+/// How a program says which token opens its console.
+pub(crate) type Announce = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// What a console was built with.
 pub(crate) struct Settings {
@@ -36,6 +39,8 @@ pub(crate) struct Settings {
     /// Where it is mounted, where a proxy hides that.
     pub(crate) base: Option<String>,
     pub(crate) secure: bool,
+    /// Told the token that is made for whoever has none.
+    pub(crate) announce: Option<Announce>,
 }
 
 /// What all requests to one console share.
@@ -46,12 +51,33 @@ pub(crate) struct Shared {
     /// One for every page that may be live.
     pub(crate) live: Arc<Semaphore>,
     pub(crate) spendings: Spendings,
+    /// JSON Schemas of calls that wait, as models of their runs were told, by what is shown of the wait.
+    pub(crate) told: std::sync::Mutex<HashMap<String, Option<Value>>>,
+    /// Held while a fork is started.
+    pub(crate) forks: Mutex<()>,
 }
 
 impl Shared {
     pub(crate) fn new(settings: Settings, sessions: Arc<Sessions>) -> Self {
         let live = Arc::new(Semaphore::new(LIVE));
-        Self { settings, sessions, live, spendings: Spendings::default() }
+        Self {
+            settings,
+            sessions,
+            live,
+            spendings: Spendings::default(),
+            told: std::sync::Mutex::default(),
+            forks: Mutex::default(),
+        }
+    }
+
+    /// Says another token where somebody has none and none is left: the only one was used, and its session is lost.
+    pub(crate) fn announce(&self) {
+        let Some(announce) = &self.settings.announce else { return };
+        match self.sessions.mint_if_none_is_left() {
+            Ok(Some(token)) => announce(&token),
+            Ok(None) => {}
+            Err(error) => tracing::error!(%error, "nobody can open the console"),
+        }
     }
 
     pub(crate) fn engine(&self) -> &Engine {

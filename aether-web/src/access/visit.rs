@@ -1,5 +1,8 @@
 //! One request: who makes it, and how the pages that answer it are addressed.
 
+use std::sync::Arc;
+
+use axum::http::request::Parts;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::permissions::{Actions, User};
@@ -46,6 +49,8 @@ pub(crate) struct Visit {
     pub(crate) allowed: Actions,
     /// The id of the session, where there is one.
     pub(crate) session: Option<String>,
+    /// The request, where the program says who makes it and a page stays open: it is asked again.
+    pub(crate) asked: Option<Arc<Parts>>,
 }
 
 impl Visit {
@@ -58,7 +63,36 @@ impl Visit {
     }
 }
 
+/// An address inside of a console that is mounted at `base`. Its first page is `base` itself: where a router is nested, that
+/// path is matched and the same with an end slash is not.
+pub(crate) fn place(base: &str, inside: &str) -> String {
+    match inside.strip_prefix('/') {
+        Some(rest) if !base.is_empty() && (rest.is_empty() || rest.starts_with('?')) => {
+            format!("{base}{rest}")
+        }
+        _ => format!("{base}{inside}"),
+    }
+}
+
+/// The address of the first page.
+pub(crate) fn home(base: &str) -> String {
+    place(base, "/")
+}
+
 /// A text as one part of a path, or as a value of a query.
 pub(crate) fn part(text: &str) -> String {
     utf8_percent_encode(text, PART).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_page_of_a_nested_console_has_no_end_slash() {
+        assert_eq!([home(""), home("/agents")], ["/", "/agents"]);
+        assert_eq!(place("/agents", "/?why=parked"), "/agents?why=parked");
+        assert_eq!(place("", "/?why=parked"), "/?why=parked");
+        assert_eq!(place("/agents", "/inbox"), "/agents/inbox");
+    }
 }

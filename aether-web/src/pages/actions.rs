@@ -3,10 +3,10 @@
 //! Promise: nothing is done that the console does not allow this user. A decision goes to the wait that was shown or to
 //! none. Where somebody is sent afterwards is never read from the request.
 
-use aether_core::engine::DecideError;
+use aether_core::engine::{DecideError, Hold};
 use aether_core::id::{CommandId, InvocationId, RunId};
 use aether_core::inbox::{Resolution, SendError};
-use aether_core::journal::event::ConfirmationDecision;
+use aether_core::journal::event::{ConfirmationDecision, StateConfirmed};
 use aether_core::payload::Payload;
 use aether_core::store::{Sent, StoreError};
 use aether_core::view::WaitRef;
@@ -20,8 +20,9 @@ use crate::access::form::Form;
 use crate::access::refusal::Refusal;
 use crate::access::visit::part;
 use crate::pages::cards::{proposed, schema};
-use crate::pages::fields::{Unfit, fields, filled, typed};
+use crate::pages::fields::{PREFIX, Unfit, WHOLE, fields, filled, typed};
 use crate::pages::shell::{Answer, Ask};
+use crate::pages::tool_question::ToolQuestion;
 use crate::permissions::Actions;
 
 /// A form about one run that its sender may send.
@@ -85,9 +86,10 @@ impl<'a> Submitted<'a> {
         self.refuse(StatusCode::UNPROCESSABLE_ENTITY, error)
     }
 
-    fn decided(&self, done: &str, result: Result<(), DecideError>) -> Answer {
+    async fn decided(&self, done: &str, result: Result<(), DecideError>) -> Answer {
         let error = match result {
-            Ok(()) => return Ok(self.done(done)),
+            Ok(()) if self.is_taken_up().await => return Ok(self.done(done)),
+            Ok(()) => return Ok(self.done("recorded")),
             Err(error) => error,
         };
         let status = match &error {
@@ -99,7 +101,22 @@ impl<'a> Submitted<'a> {
             DecideError::NoActor { .. } | DecideError::UnknownToken { .. } => StatusCode::BAD_REQUEST,
             _ => StatusCode::CONFLICT,
         };
-        Err(self.refuse(status, error))
+        match error {
+            // Who decided is for auditors.
+            DecideError::AlreadyDecided { .. } if !self.ask.visit.audits() => {
+                Err(self.refuse(status, "Somebody else has decided about this before. Nothing was done."))
+            }
+            error => Err(self.refuse(status, error)),
+        }
+    }
+
+    /// Whether there is a program that goes on with the run.
+    async fn is_taken_up(&self) -> bool {
+        let hold = self.ask.shared.engine().why(&self.run).await;
+        !matches!(
+            hold,
+            Ok(Hold::Parked { .. } | Hold::NoWorker { .. } | Hold::NoCode { .. } | Hold::NotServed { .. })
+        )
     }
 
     fn sent(&self, done: &str, result: Result<Sent, SendError>) -> Answer {
@@ -126,11 +143,21 @@ fn of_send(error: &SendError) -> StatusCode {
     }
 }
 
-/// Agrees to a call, with the arguments as the form has them.
+/// How the form with changed arguments says that they are meant.
+const EDITED: &str = "edited";
+
+/// Agrees to a call: as it was shown, or with the arguments of the form for changes.
 pub(crate) async fn approve(ask: Ask, Path(id): Path<String>, form: Form) -> Answer {
     let sent = Submitted::new(&ask, &form, &id, Actions::DECIDE)?;
     let (engine, wait) = (ask.shared.engine(), sent.wait()?);
     let open = sent.open(Waiting::Approval).await?;
+    if form.get("approve") != EDITED {
+        if form.has_prefix(PREFIX) {
+            let why = "The form holds changed arguments and does not say that they are to be taken. Load the page again.";
+            return Err(sent.refuse(StatusCode::BAD_REQUEST, why));
+        }
+        return sent.decided("approved", engine.approve(&sent.run, wait, sent.actor()).await).await;
+    }
     let original = proposed(open.args.as_ref());
     let schema = schema(&ask, &open).await;
     let edited = match (&original, fields(schema.as_ref(), original.as_ref())) {
@@ -141,9 +168,9 @@ pub(crate) async fn approve(ask: Ask, Path(id): Path<String>, form: Form) -> Ans
         _ => None,
     };
     match edited {
-        None => sent.decided("approved", engine.approve(&sent.run, wait, sent.actor()).await),
+        None => sent.decided("approved", engine.approve(&sent.run, wait, sent.actor()).await).await,
         Some(edited) => {
-            sent.decided("edited", engine.approve_with(&sent.run, wait, &edited, sent.actor()).await)
+            sent.decided("edited", engine.approve_with(&sent.run, wait, &edited, sent.actor()).await).await
         }
     }
 }
@@ -152,25 +179,25 @@ pub(crate) async fn approve(ask: Ask, Path(id): Path<String>, form: Form) -> Ans
 pub(crate) async fn reject(ask: Ask, Path(id): Path<String>, form: Form) -> Answer {
     let sent = Submitted::new(&ask, &form, &id, Actions::DECIDE)?;
     let (wait, reason) = (sent.wait()?, form.get("reason").trim());
-    sent.decided("rejected", ask.shared.engine().reject(&sent.run, wait, reason, sent.actor()).await)
+    sent.decided("rejected", ask.shared.engine().reject(&sent.run, wait, reason, sent.actor()).await).await
 }
 
 /// Answers a question.
 pub(crate) async fn answer(ask: Ask, Path(id): Path<String>, form: Form) -> Answer {
     let sent = Submitted::new(&ask, &form, &id, Actions::DECIDE)?;
     let wait = sent.wait()?;
-    let value = match form.find("value") {
-        Some(_) => typed(&form),
-        None => {
-            let open = sent.open(Waiting::Question).await?;
-            let question = proposed(open.question.as_ref());
+    let open = sent.open(Waiting::Question).await?;
+    let question = proposed(open.question.as_ref());
+    let value = match (question.as_ref().and_then(ToolQuestion::read), form.find(WHOLE)) {
+        (Some(asked), _) => asked.answer(&form),
+        (None, Some(_)) => typed(&form),
+        (None, None) => {
             let schema = question.as_ref().and_then(|question| question.get("schema"));
-            let fields = fields(schema, None).unwrap_or_default();
-            filled(&fields, None, &form)
+            filled(&fields(schema, None).unwrap_or_default(), None, &form)
         }
     };
     let value = value.map_err(|error| sent.unfit(&error))?;
-    sent.decided("answered", ask.shared.engine().answer(&sent.run, wait, &value, sent.actor()).await)
+    sent.decided("answered", ask.shared.engine().answer(&sent.run, wait, &value, sent.actor()).await).await
 }
 
 /// Says what became of a call whose outcome is unknown.
@@ -201,7 +228,7 @@ pub(crate) async fn resolve(ask: Ask, Path(id): Path<String>, form: Form) -> Ans
         }
     };
     let resolved = ask.shared.engine().resolve(&sent.run, &invocation, resolution, sent.actor()).await;
-    sent.decided("resolved", resolved)
+    sent.decided("resolved", resolved).await
 }
 
 /// Decides about a resource that has changed.
@@ -212,10 +239,15 @@ pub(crate) async fn confirm(ask: Ask, Path(id): Path<String>, form: Form) -> Ans
         "fail" => ConfirmationDecision::Fail,
         _ => return Err(sent.refuse(StatusCode::BAD_REQUEST, "the form does not say what is decided")),
     };
-    let (wait, resource, name) = (sent.wait()?, form.get("resource"), form.get("id"));
-    let engine = ask.shared.engine();
-    let confirmed = engine.confirm(&sent.run, wait, resource, name, decision, sent.actor()).await;
-    sent.decided("confirmed", confirmed)
+    let open = sent.open(Waiting::Confirmation).await?;
+    let changed = open.question.as_ref().and_then(|question| question.decode::<StateConfirmed>().ok());
+    let Some(changed) = changed else {
+        return Err(sent.refuse(StatusCode::CONFLICT, "It does not say which resource has changed."));
+    };
+    let (wait, engine) = (sent.wait()?, ask.shared.engine());
+    let confirmed =
+        engine.confirm(&sent.run, wait, &changed.resource, &changed.id, decision, sent.actor()).await;
+    sent.decided("confirmed", confirmed).await
 }
 
 /// Sends a signal. Its id, which the page made, says by whom, and makes a form that is sent twice one signal.

@@ -1,19 +1,25 @@
 //! Decisions that wait for somebody: what is asked, and the form that answers it.
 //!
-//! Promise: a form holds what ties it to the wait that it shows; for another wait, or other arguments, it is refused.
+//! Promise: a form holds what ties it to the wait that it shows; for another wait, or other arguments, it is refused. What
+//! cannot be shown whole is not agreed to here.
+
+use std::sync::PoisonError;
 
 use aether_core::id::RunId;
 use aether_core::journal::event::StateConfirmed;
 use aether_core::outcome::EffectClass;
 use aether_core::payload::Payload;
+use aether_core::store::StoreError;
 use aether_core::view::pending::{Pending, Waiting};
 use aether_effects::llm::ChatRequest;
 use askama::Template;
+use percent_encoding::{CONTROLS, utf8_percent_encode};
 use serde_json::Value;
 
 use crate::pages::fields::{Field, fields};
 use crate::pages::runs::run_path;
 use crate::pages::shell::Ask;
+use crate::pages::tool_question::ToolQuestion;
 use crate::permissions::Actions;
 use crate::text::json::{Shown, line};
 use crate::text::time::When;
@@ -33,6 +39,9 @@ pub(crate) struct Card {
     title: String,
     lead: String,
     question: Option<Shown>,
+    /// Whether a tool asks, over the Model Context Protocol; and whether it wants a page to be opened.
+    is_of_tool: bool,
+    is_page: bool,
     /// What a step says of itself where its call needs consent.
     marks: Option<Vec<String>>,
     args: Option<Shown>,
@@ -46,7 +55,12 @@ pub(crate) struct Card {
     until: Option<When>,
     site: Option<String>,
     parked: bool,
-    refused: Vec<(String, String)>,
+    /// Whether somebody decided, and no program has taken the decision yet.
+    is_decided: bool,
+    /// Whether something is too long to be shown whole.
+    is_cut: bool,
+    /// Who gave answers that did not fit, to auditors, and why they did not.
+    refused: Vec<(Option<String>, String)>,
     /// Whether the card stands on the page of its run.
     is_at_home: bool,
 }
@@ -64,11 +78,21 @@ impl Card {
         let schema = schema(ask, wait).await;
         let value = wait.args.as_ref().and_then(|args| args.decode::<Value>().ok());
         let question = wait.question.as_ref().and_then(|question| question.decode::<Value>().ok());
-        let fields = match wait.waiting {
-            Waiting::Approval if value.is_some() => fields(schema.as_ref(), value.as_ref()),
-            Waiting::Question => fields(question.as_ref().and_then(|question| question.get("schema")), None),
+        let of_tool = question.as_ref().filter(|_| wait.waiting == Waiting::Question);
+        let of_tool = of_tool.and_then(ToolQuestion::read);
+        let fields = match (wait.waiting, &of_tool) {
+            (Waiting::Approval, _) if value.is_some() => fields(schema.as_ref(), value.as_ref()),
+            (Waiting::Question, Some(asked)) => asked.fields(),
+            (Waiting::Question, None) => {
+                fields(question.as_ref().and_then(|question| question.get("schema")), None)
+            }
             _ => None,
         };
+        let shown_with = wait.question.as_ref().filter(|_| !is_text(question.as_ref())).map(Shown::decided);
+        let args = wait.args.as_ref().map(Shown::decided);
+        let is_cut = shown_with.iter().chain(&args).any(|shown| shown.cut > 0);
+        let audits = ask.visit.audits();
+        let refused = wait.refused.iter().map(|(actor, why)| (audits.then(|| actor.clone()), why.clone()));
         Some(Self {
             form_token: ask.visit.form_token.clone(),
             may_decide: ask.visit.may(Actions::DECIDE),
@@ -80,9 +104,13 @@ impl Card {
             title: title(wait),
             lead: lead(wait, question.as_ref()),
             marks: marks(question.as_ref()),
-            question: wait.question.as_ref().filter(|_| !is_text(question.as_ref())).map(Shown::payload),
-            args: wait.args.as_ref().map(Shown::payload),
+            question: shown_with,
+            is_page: of_tool.as_ref().is_some_and(ToolQuestion::is_page),
+            is_of_tool: of_tool.is_some(),
+            args,
             fields,
+            is_cut,
+            is_decided: is_decided(ask, wait).await,
             shown: wait.shown(),
             invocation: wait.invocation.as_ref().map(ToString::to_string).unwrap_or_default(),
             resource: match wait.waiting {
@@ -94,10 +122,33 @@ impl Card {
             until: wait.until.map(|until| ask.when(until)),
             site: wait.site.clone(),
             parked: wait.parked,
-            refused: wait.refused.clone(),
+            refused: refused.collect(),
             is_at_home,
         })
     }
+}
+
+/// Whether somebody decided about a wait, and no program has taken that up yet.
+async fn is_decided(ask: &Ask, wait: &Pending) -> bool {
+    let store = ask.shared.engine().store();
+    match store.unread(&wait.run).await {
+        Ok(unread) if unread.messages > 0 => {}
+        // Where the inbox cannot be read, a second decision is refused all the same.
+        _ => return false,
+    }
+    let messages = store.inbox(&wait.run, 0).await.unwrap_or_default();
+    let command = &wait.command;
+    let topic = match (wait.waiting, &wait.invocation) {
+        (Waiting::Resolution, Some(invocation)) => format!("resolve:{invocation}"),
+        (Waiting::Confirmation, _) => format!("confirm:{command}:"),
+        (Waiting::Question, _) => format!("answer:{command}"),
+        _ => format!("decide:{command}"),
+    };
+    let is_own = |known: &str| match wait.waiting {
+        Waiting::Confirmation => known.starts_with(&topic),
+        _ => known == topic,
+    };
+    messages.iter().any(|message| is_own(&message.topic))
 }
 
 /// The JSON Schema of the call in question: as the program gave it, or as a model of this run was told.
@@ -106,20 +157,38 @@ pub(crate) async fn schema(ask: &Ask, wait: &Pending) -> Option<Value> {
     if let Some(schema) = ask.shared.settings.schemas.get(wait.command.name()) {
         return Some(schema.clone());
     }
-    of_model(ask, &wait.run, wait.command.name()).await
+    // Only the journal says it, and it does not change while the wait is the same.
+    let key = format!("{} {}", wait.run, wait.shown());
+    let told = || ask.shared.told.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(known) = told().get(&key) {
+        return known.clone();
+    }
+    let schema = of_model(ask, &wait.run, wait.command.name()).await.ok()?;
+    let mut told = told();
+    if told.len() >= TOLD {
+        told.clear();
+    }
+    told.insert(key, schema.clone());
+    schema
 }
 
-async fn of_model(ask: &Ask, run: &RunId, tool: &str) -> Option<Value> {
-    let view = ask.shared.engine().view(run).await.ok()?;
+/// Most schemas that are kept.
+const TOLD: usize = 1_000;
+
+async fn of_model(ask: &Ask, run: &RunId, tool: &str) -> Result<Option<Value>, StoreError> {
+    let view = ask.shared.engine().view(run).await?;
     let asked = view.steps.iter().rev().filter(|step| step.class == EffectClass::Llm);
     let requests =
         asked.filter_map(|step| step.input.as_ref()).filter_map(|input| input.decode::<ChatRequest>().ok());
     let mut tools = requests.flat_map(|request| request.tools);
-    tools.find(|known| known.name == tool).map(|known| known.schema)
+    Ok(tools.find(|known| known.name == tool).map(|known| known.schema))
 }
 
+/// Most characters of a title.
+const TITLE: usize = 120;
+
 fn title(wait: &Pending) -> String {
-    let name = line(&wait.name, 120);
+    let name = line(&wait.name, TITLE);
     match wait.waiting {
         Waiting::Approval => format!("Approve {name}?"),
         Waiting::Resolution => format!("Did {name} happen?"),
@@ -130,6 +199,7 @@ fn title(wait: &Pending) -> String {
 
 fn lead(wait: &Pending, question: Option<&Value>) -> String {
     match wait.waiting {
+        Waiting::Approval if wait.args.is_none() && wait.name != line(&wait.name, TITLE) => wait.name.clone(),
         Waiting::Approval if wait.args.is_none() => {
             "The workflow waits for a decision; no call is made by it.".into()
         }
@@ -141,7 +211,8 @@ fn lead(wait: &Pending, question: Option<&Value>) -> String {
         }
         Waiting::Confirmation => "The run changed it, and found it different when it came back.".into(),
         _ => match question {
-            Some(Value::String(text)) if *text != wait.name => text.clone(),
+            // A title has no line ends, and an end.
+            Some(Value::String(text)) if *text != line(&wait.name, TITLE) => text.clone(),
             Some(value) => value.get("message").and_then(Value::as_str).unwrap_or_default().to_owned(),
             None => String::new(),
         },
@@ -173,7 +244,9 @@ fn is_text(question: Option<&Value>) -> bool {
 /// An address that a question asks to open: of the web, and of nothing else.
 fn link(question: &Value) -> Option<String> {
     let url = question.get("url").and_then(Value::as_str)?;
-    (url.starts_with("https://") || url.starts_with("http://")).then(|| url.to_owned())
+    let is_of_web = url.starts_with("https://") || url.starts_with("http://");
+    // As a browser asks for it, so that what is read is what is opened.
+    is_of_web.then(|| utf8_percent_encode(url, CONTROLS).to_string())
 }
 
 /// The arguments of a call as they are proposed.

@@ -7,7 +7,7 @@ use askama::Template;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 
-use crate::access::visit::part;
+use crate::access::visit::{part, place};
 use crate::pages::shell::{Answer, Ask, Shell, html};
 use crate::spending::Sum;
 use crate::text::time::{count, money};
@@ -74,7 +74,7 @@ pub(crate) async fn page(ask: Ask) -> Answer {
     }
     let all = total.usage.total();
     let base = &ask.visit.base;
-    let of_workflow = |name: &str| Some(format!("{base}/?workflow={}", part(name)));
+    let of_workflow = |name: &str| Some(place(base, &format!("/?workflow={}", part(name))));
     let prices: Vec<_> = total.prices_of.iter().map(ToString::to_string).collect();
     html(&Page {
         shell: ask.shell("cost", "Cost").await?,

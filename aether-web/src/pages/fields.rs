@@ -1,15 +1,18 @@
 //! Forms for values: from a JSON Schema where one is known, else from the shape of the value itself.
 //!
 //! Promise: a form that is sent back as it was shown gives the value that it was made of, byte for byte; a field that
-//! was not changed keeps what it held, whatever browsers do to line ends.
+//! was not changed keeps what it held, whatever browsers do to line ends. What a value does not hold is not in it
+//! afterwards either, unless somebody filled it in.
 
 use serde_json::{Map, Value};
 
 use crate::access::form::Form;
+use crate::access::visit::part;
 use crate::text::json::line;
+use crate::text::markup::turns;
 
 /// Prefix of the names of fields.
-const PREFIX: &str = "arg.";
+pub(crate) const PREFIX: &str = "arg.";
 /// Name of the field that holds a whole value, where it is no object.
 pub(crate) const WHOLE: &str = "value";
 
@@ -19,7 +22,10 @@ pub(crate) enum Kind {
     Text,
     Long,
     Number,
+    /// True or false, where it is one of them already.
     Flag,
+    /// True, false, or not set.
+    Either,
     Choice,
     Json,
 }
@@ -32,8 +38,17 @@ pub(crate) struct Field {
     pub(crate) doc: String,
     pub(crate) kind: Kind,
     pub(crate) text: String,
-    pub(crate) choices: Vec<String>,
+    pub(crate) choices: Vec<Choice>,
     pub(crate) required: bool,
+    /// Whether the value holds it.
+    pub(crate) is_set: bool,
+}
+
+/// One of the texts that a field may hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Choice {
+    pub(crate) value: String,
+    pub(crate) title: String,
 }
 
 /// A text that was typed in is no value of its field.
@@ -44,13 +59,24 @@ pub(crate) struct Unfit {
     why: String,
 }
 
+impl Unfit {
+    pub(crate) fn new(field: &str, why: impl Into<String>) -> Self {
+        Self { field: field.to_owned(), why: why.into() }
+    }
+}
+
 impl Field {
     pub(crate) fn input(&self) -> String {
-        format!("{PREFIX}{}", self.name)
+        format!("{PREFIX}{}", part(&self.name))
     }
 
     pub(crate) fn is_on(&self) -> bool {
         self.text == "true"
+    }
+
+    /// Whether something must be filled in.
+    pub(crate) fn must(&self) -> bool {
+        self.required && !self.is_set
     }
 
     pub(crate) fn is(&self, kind: &str) -> bool {
@@ -59,6 +85,7 @@ impl Field {
             Kind::Long => "long",
             Kind::Number => "number",
             Kind::Flag => "flag",
+            Kind::Either => "either",
             Kind::Choice => "choice",
             Kind::Json => "json",
         };
@@ -70,9 +97,40 @@ impl Field {
         let wrapped = self.text.lines().map(|line| line.chars().count() / 70 + 1).sum::<usize>();
         (wrapped + 1).clamp(3, 14)
     }
+
+    /// What was filled in; `None` where it is left out.
+    fn value(&self, text: String, held: Option<&Value>) -> Result<Option<Value>, Unfit> {
+        let unfit = |why: String| Unfit { field: self.name.clone(), why };
+        let is_text = matches!(held, Some(Value::String(_)));
+        if text.is_empty() && held.is_none() && self.required {
+            return Err(unfit("is needed, and was left empty".to_owned()));
+        }
+        // A field that is left empty is left out, unless it held a text, which may be empty.
+        if text.is_empty() && !is_text && (held.is_none() || !self.required) {
+            return Ok(None);
+        }
+        Ok(Some(match self.kind {
+            Kind::Text | Kind::Long | Kind::Choice => Value::String(text),
+            Kind::Flag => Value::Bool(text == "true"),
+            Kind::Either => match &*text {
+                "true" => Value::Bool(true),
+                "false" => Value::Bool(false),
+                _ => return Err(unfit(format!("is neither true nor false: {:?}", line(&text, 40)))),
+            },
+            Kind::Number => match serde_json::from_str(&text) {
+                Ok(Value::Number(number)) => Value::Number(number),
+                _ => return Err(unfit(format!("is no number: {:?}", line(&text, 40)))),
+            },
+            Kind::Json => {
+                serde_json::from_str(&text).map_err(|error| unfit(format!("is no JSON: {error}")))?
+            }
+        }))
+    }
 }
 
-/// The fields for an object; `None` where there are none to fill in.
+/// The fields for an object, or for one that is not there yet; `None` where there are none to fill in. What the schema
+/// has as a default is filled in beforehand only where there is no value: of one that was proposed, nothing is changed that
+/// nobody changed.
 pub(crate) fn fields(schema: Option<&Value>, value: Option<&Value>) -> Option<Vec<Field>> {
     let empty = Map::new();
     let object = value.and_then(Value::as_object);
@@ -87,52 +145,115 @@ pub(crate) fn fields(schema: Option<&Value>, value: Option<&Value>) -> Option<Ve
     let own = object.keys().filter(|name| !declared.contains_key(*name));
     let names: Vec<&String> = declared.keys().chain(own).collect();
     let fields = names.into_iter().map(|name| {
-        let schema = declared.get(name).map(|part| resolved(schema, part));
-        field(name, schema, object.get(name), is_required(name))
+        let own = declared.get(name);
+        let doc = own.and_then(|own| own.get("description")).and_then(Value::as_str).unwrap_or_default();
+        let schema = own.map(|part| resolved(schema, part));
+        let default = schema.and_then(|schema| schema.get("default")).filter(|_| value.is_none());
+        // Whether a call that leaves it out can be made, its step says.
+        let is_asked = value.is_none() || object.contains_key(name);
+        let required = is_asked && is_required(name) && !own.is_some_and(may_be_null);
+        let field = field(name, schema, object.get(name).or(default), required);
+        let doc = if doc.is_empty() { field.doc } else { line(doc, 300) };
+        Field { doc, is_set: object.contains_key(name), ..field }
     });
     Some(fields.collect()).filter(|fields: &Vec<Field>| !fields.is_empty())
 }
 
-/// A part of a schema, with a reference into its definitions followed once.
+/// Whether a schema allows `null`, so that it is no matter whether the field is there.
+fn may_be_null(schema: &Value) -> bool {
+    let has_null = |kinds: &Value, is: &dyn Fn(&Value) -> bool| {
+        kinds.as_array().is_some_and(|kinds| kinds.iter().any(is))
+    };
+    has_null(&schema["type"], &|kind| kind == "null")
+        || has_null(&schema["anyOf"], &|kind| kind["type"] == "null")
+}
+
+/// A part of a schema: what it refers to in the definitions, and what it is where it may also be null.
 fn resolved<'s>(whole: Option<&'s Value>, part: &'s Value) -> &'s Value {
+    let kinds = part.get("anyOf").and_then(Value::as_array);
+    let one = kinds.and_then(|kinds| {
+        let mut some = kinds.iter().filter(|kind| kind.get("type").is_none_or(|kind| kind != "null"));
+        some.next().filter(|_| some.next().is_none())
+    });
+    let part = one.unwrap_or(part);
     let pointer = part.get("$ref").and_then(Value::as_str).and_then(|text| text.strip_prefix('#'));
     pointer.and_then(|pointer| whole?.pointer(pointer)).unwrap_or(part)
 }
 
 fn field(name: &str, schema: Option<&Value>, value: Option<&Value>, required: bool) -> Field {
     let doc = schema.and_then(|schema| schema.get("description")).and_then(Value::as_str).unwrap_or_default();
-    let choices = schema.and_then(|schema| schema.get("enum")).and_then(Value::as_array);
-    let choices: Vec<String> =
-        choices.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect();
-    let value = value.or_else(|| schema?.get("default"));
+    let choices = choices(schema);
     let kind = kind(schema, value, &choices);
     let text = match (kind, value) {
         (_, None) => String::new(),
-        (Kind::Json, Some(value)) => serde_json::to_string_pretty(value).unwrap_or_default(),
+        (Kind::Json, Some(value)) => json(value),
         (_, Some(Value::String(text))) => text.clone(),
         (_, Some(value)) => value.to_string(),
     };
-    Field { name: name.to_owned(), doc: line(doc, 300), kind, text, choices, required }
+    Field {
+        name: name.to_owned(),
+        doc: line(doc, 300),
+        kind,
+        text,
+        choices,
+        required,
+        is_set: value.is_some(),
+    }
 }
 
-fn kind(schema: Option<&Value>, value: Option<&Value>, choices: &[String]) -> Kind {
-    let declared = schema.and_then(|schema| schema.get("type")).and_then(Value::as_str);
-    match (declared, value) {
-        (_, Some(Value::String(text))) if choices.contains(text) => Kind::Choice,
-        (_, None) if !choices.is_empty() => Kind::Choice,
-        // No field of a page holds these as they are.
-        (_, Some(Value::String(text)))
-            if text.contains(|c: char| c.is_control() && !"\n\r\t".contains(c)) =>
-        {
-            Kind::Json
+/// The texts that a field may hold, with what people call them; none where one of them cannot stand in a list of a page.
+fn choices(schema: Option<&Value>) -> Vec<Choice> {
+    let list = |name: &str| schema.and_then(|schema| schema.get(name)).and_then(Value::as_array);
+    let choice = |known: &Value| match known {
+        Value::String(value) => Some(Choice { value: value.clone(), title: value.clone() }),
+        known => {
+            let value = known.get("const")?.as_str()?;
+            let title = known.get("title").and_then(Value::as_str).unwrap_or(value);
+            Some(Choice { value: value.to_owned(), title: title.to_owned() })
         }
+    };
+    let found = list("enum").or_else(|| list("oneOf")).or_else(|| list("anyOf"));
+    let all: Option<Vec<_>> = found.into_iter().flatten().map(choice).collect();
+    let is_plain = |choice: &Choice| !choice.value.is_empty() && !is_odd(&choice.value);
+    all.filter(|all| all.iter().all(is_plain)).unwrap_or_default()
+}
+
+/// Whether no field of a page holds a text as it is, or shows it as it is.
+fn is_odd(text: &str) -> bool {
+    text.contains(|c: char| turns(c) || (c.is_control() && !"\n\r\t".contains(c)))
+}
+
+/// JSON for a field: what turns the direction is escaped as JSON does it, so that it comes back the same.
+fn json(value: &Value) -> String {
+    let text = serde_json::to_string_pretty(value).unwrap_or_default();
+    text.chars().fold(String::with_capacity(text.len()), |mut escaped, c| {
+        if turns(c) {
+            escaped.push_str(&format!("\\u{:04x}", u32::from(c)));
+        } else {
+            escaped.push(c);
+        }
+        escaped
+    })
+}
+
+fn kind(schema: Option<&Value>, value: Option<&Value>, choices: &[Choice]) -> Kind {
+    let declared = schema.and_then(|schema| schema.get("type"));
+    // With `null` beside it, where it may be left out.
+    let declared = declared.and_then(|kind| match kind {
+        Value::Array(kinds) => kinds.iter().filter_map(Value::as_str).find(|kind| *kind != "null"),
+        kind => kind.as_str(),
+    });
+    match (declared, value) {
+        (_, Some(Value::String(text))) if choices.iter().any(|choice| choice.value == *text) => Kind::Choice,
+        (_, None) if !choices.is_empty() => Kind::Choice,
+        (_, Some(Value::String(text))) if is_odd(text) => Kind::Json,
         (_, Some(Value::String(text))) if text.contains(['\n', '\r']) || text.len() > 80 => Kind::Long,
         (_, Some(Value::String(_))) => Kind::Text,
         (_, Some(Value::Number(_))) => Kind::Number,
         (_, Some(Value::Bool(_))) => Kind::Flag,
         (Some("string"), None) => Kind::Long,
         (Some("number" | "integer"), None) => Kind::Number,
-        (Some("boolean"), None) => Kind::Flag,
+        (Some("boolean"), None) => Kind::Either,
         _ => Kind::Json,
     }
 }
@@ -140,7 +261,7 @@ fn kind(schema: Option<&Value>, value: Option<&Value>, choices: &[String]) -> Ki
 /// The value that was filled in, made of the one that the form was made of.
 ///
 /// # Errors
-/// [`Unfit`] where a text is no number or no JSON.
+/// [`Unfit`] where a text is no number or no JSON, or what is needed was left empty.
 pub(crate) fn filled(fields: &[Field], original: Option<&Value>, form: &Form) -> Result<Value, Unfit> {
     let mut object = original.and_then(Value::as_object).cloned().unwrap_or_default();
     for field in fields {
@@ -149,32 +270,14 @@ pub(crate) fn filled(fields: &[Field], original: Option<&Value>, form: &Form) ->
             (_, Some(text)) => lines(text),
             (_, None) => continue,
         };
-        if text == lines(&field.text) && (object.contains_key(&field.name) || text.is_empty()) {
+        let held = object.get(&field.name);
+        if held.is_some() && text == lines(&field.text) {
             continue;
         }
-        let unfit = |why: String| Unfit { field: field.name.clone(), why };
-        let value = match field.kind {
-            // An optional field that is left empty is left out.
-            _ if text.is_empty() && !field.required && field.kind != Kind::Flag => {
-                match object.get(&field.name) {
-                    Some(Value::String(_)) => Value::String(text),
-                    _ => {
-                        object.remove(&field.name);
-                        continue;
-                    }
-                }
-            }
-            Kind::Text | Kind::Long | Kind::Choice => Value::String(text),
-            Kind::Flag => Value::Bool(text == "true"),
-            Kind::Number => match serde_json::from_str(&text) {
-                Ok(Value::Number(number)) => Value::Number(number),
-                _ => return Err(unfit(format!("is no number: {:?}", line(&text, 40)))),
-            },
-            Kind::Json => {
-                serde_json::from_str(&text).map_err(|error| unfit(format!("is no JSON: {error}")))?
-            }
-        };
-        object.insert(field.name.clone(), value);
+        match field.value(text, held)? {
+            Some(value) => drop(object.insert(field.name.clone(), value)),
+            None => drop(object.remove(&field.name)),
+        }
     }
     Ok(Value::Object(object))
 }
@@ -191,8 +294,9 @@ fn lines(text: &str) -> String {
 pub(crate) fn typed(form: &Form) -> Result<Value, Unfit> {
     let text = lines(form.get(WHOLE));
     match form.get("as") {
-        "json" => serde_json::from_str(&text)
-            .map_err(|error| Unfit { field: WHOLE.into(), why: format!("is no JSON: {error}") }),
+        "json" => {
+            serde_json::from_str(&text).map_err(|error| Unfit::new(WHOLE, format!("is no JSON: {error}")))
+        }
         _ => Ok(Value::String(text)),
     }
 }
@@ -224,13 +328,67 @@ mod tests {
         let value = json!({
             "to": "a\r\nb\nc", "level": "high", "count": 12345678901234567890_u64, "meta": { "z": 1, "a": [null] },
             "on": true, "off": false, "nothing": null, "empty": "", "price": 1.50,
-            "bell": "a\u{7}\u{0}b", "old": "a\rb", "first": "\nx",
+            "bell": "a\u{7}\u{0}b", "old": "a\rb", "first": "\nx", "turned": "a\u{202e}b", "näme": 1,
         });
         for schema in [Some(&schema), None] {
             let fields = fields(schema, Some(&value)).unwrap();
             let sent = form(&shown(&fields)).await;
             assert_eq!(filled(&fields, Some(&value), &sent).unwrap(), value);
         }
+    }
+
+    fn tool() -> Value {
+        json!({ "properties": {
+            "to": { "type": "string" },
+            "priority": { "type": "string", "enum": ["urgent", "normal"] },
+            "tone": { "anyOf": [{ "$ref": "#/$defs/Tone" }, { "type": "null" }] },
+            "save_draft": { "type": ["boolean", "null"] },
+            "reply_to": { "type": "string", "default": "boss@example.com" },
+            "copies": { "type": "integer", "default": 3 },
+            "meta": { "type": "object", "default": {} },
+        }, "required": ["to", "tone"], "$defs": { "Tone": { "oneOf": [{ "const": "warm" }, { "const": "dry", "title": "Dry" }] } } })
+    }
+
+    #[tokio::test]
+    async fn what_a_call_leaves_out_is_not_put_into_it_by_a_form() {
+        let value = json!({ "to": "ann" });
+        let fields = fields(Some(&tool()), Some(&value)).unwrap();
+        let of = |name: &str| fields.iter().find(|field| field.name == name).unwrap();
+        assert_eq!(
+            [of("priority").kind, of("tone").kind, of("save_draft").kind],
+            [Kind::Choice, Kind::Choice, Kind::Either]
+        );
+        assert_eq!(
+            of("tone").choices.iter().map(|choice| &*choice.title).collect::<Vec<_>>(),
+            ["warm", "Dry"]
+        );
+        assert!(
+            fields.iter().all(|field| field.name == "to" || field.text.is_empty()),
+            "no default is filled in"
+        );
+        let sent = form(&shown(&fields)).await;
+        assert_eq!(filled(&fields, Some(&value), &sent).unwrap(), value);
+        // Also where the call leaves out what the schema needs: its step says what is wrong with that.
+        let nothing =
+            filled(&super::fields(Some(&tool()), Some(&json!({}))).unwrap(), Some(&json!({})), &sent);
+        assert_eq!(nothing.unwrap(), json!({ "to": "ann" }));
+        let set =
+            [("arg.priority", "urgent"), ("arg.save_draft", "false"), ("arg.copies", "2"), ("arg.tone", "")];
+        let set = form(&set.map(|(name, text)| (name.to_owned(), text.to_owned()))).await;
+        let set = filled(&fields, Some(&value), &set).unwrap();
+        assert_eq!(set, json!({ "to": "ann", "priority": "urgent", "save_draft": false, "copies": 2 }));
+    }
+
+    #[tokio::test]
+    async fn a_question_shows_its_defaults_and_says_what_it_needs() {
+        let fields = fields(Some(&tool()), None).unwrap();
+        let sent = form(&shown(&fields)).await;
+        let refused = filled(&fields, None, &sent).unwrap_err();
+        assert!(refused.to_string().contains("`to` is needed"), "{refused}");
+        let mut pairs = shown(&fields);
+        pairs.iter_mut().find(|(name, _)| name == "arg.to").unwrap().1 = "ann".to_owned();
+        let answer = filled(&fields, None, &form(&pairs).await).unwrap();
+        assert_eq!(answer, json!({ "to": "ann", "reply_to": "boss@example.com", "copies": 3, "meta": {} }));
     }
 
     #[tokio::test]

@@ -2,13 +2,14 @@
 //! differs between a fork and its origin.
 //!
 //! Promise: the plan executes nothing. A fork is started only by the bill that was shown: where a call has another
-//! outcome by then, or there is one more, it is refused.
+//! outcome by then, or there is one more, it is refused. A form that is sent twice starts one fork.
 
 use std::collections::BTreeSet;
 
 use aether_core::engine::{Engine, ForkError, ForkPlan};
 use aether_core::id::RunId;
 use aether_core::journal::BilledCall;
+use aether_core::journal::event::Event;
 use aether_core::store::StoreError;
 use askama::Template;
 use axum::extract::Path;
@@ -38,7 +39,10 @@ struct Page {
     cut: String,
     position: u64,
     bill: String,
+    /// What the fork's id ends with, so that the form starts one fork however often it is sent.
+    mark: String,
     calls: Vec<Call>,
+    audits: bool,
     is_open: bool,
     is_retry: bool,
 }
@@ -47,6 +51,8 @@ struct Page {
 #[derive(Debug)]
 struct Call {
     command: String,
+    /// Name of the field with the decision.
+    input: String,
     outcome: &'static str,
     class: &'static str,
     irreversible: bool,
@@ -111,6 +117,8 @@ pub(crate) async fn page(ask: Ask, Path(id): Path<String>) -> Answer {
         },
         position: plan.position(),
         bill: bill(&plan),
+        mark: new_mark(&ask)?,
+        audits: ask.visit.audits(),
         calls: plan.calls().iter().map(|call| Call::of(&ask, call)).collect(),
         is_open: record.is_some_and(|record| !record.status.is_terminal()),
         is_retry: before == FAILURE,
@@ -121,9 +129,11 @@ pub(crate) async fn page(ask: Ask, Path(id): Path<String>) -> Answer {
 
 impl Call {
     fn of(ask: &Ask, call: &BilledCall) -> Self {
-        let shown = |payload: &Option<_>| payload.as_ref().map(Shown::payload);
+        // As they were recorded, they are for auditors.
+        let shown = |payload: &Option<_>| payload.as_ref().filter(|_| ask.visit.audits()).map(Shown::payload);
         Self {
             command: call.command.to_string(),
+            input: format!("call.{}", part(call.command.as_str())),
             outcome: call.outcome.as_str(),
             class: call.class.as_str(),
             irreversible: call.irreversible,
@@ -138,11 +148,51 @@ impl Call {
     }
 }
 
+/// What makes the id of one fork: drawn for each page that shows a bill.
+fn new_mark(ask: &Ask) -> Result<String, Response> {
+    let drawn = ask.shared.sessions.mark();
+    // The letter keeps it apart from the numbers that the engine gives.
+    drawn
+        .map(|mark| format!("c{mark}"))
+        .map_err(|error| Refusal::plain(StatusCode::SERVICE_UNAVAILABLE, error))
+}
+
+/// The id of the fork that the form starts; `None` for a retry, of which there is one in any case.
+fn named(ask: &Ask, run: &RunId, form: &Form) -> Result<Option<RunId>, Response> {
+    if form.get("before") == FAILURE {
+        return Ok(None);
+    }
+    let mark = form.get("fork");
+    let digits = mark.strip_prefix('c').filter(|digits| digits.len() == 8);
+    if !digits.is_some_and(|digits| digits.bytes().all(|byte| byte.is_ascii_hexdigit())) {
+        let why = "The form does not say which fork it starts. Load the page again.";
+        return Err(Refusal::page(
+            &ask.visit,
+            StatusCode::BAD_REQUEST,
+            why,
+            &format!("/runs/{}", part(run.as_str())),
+        ));
+    }
+    ask.run(&format!("{run}~fork-{mark}")).map(Some)
+}
+
+fn forked(ask: &Ask, fork: &RunId) -> Response {
+    Redirect::to(&format!("{}?done=forked", run_path(&ask.visit.base, fork.as_str()))).into_response()
+}
+
 /// Starts the fork that was shown.
 pub(crate) async fn start(ask: Ask, Path(id): Path<String>, form: Form) -> Answer {
     allowed(&ask)?;
     let run = ask.run(&id)?;
     let engine = ask.shared.engine();
+    let fork = named(&ask, &run, &form)?;
+    // One after the other: the second of two finds what the first has started.
+    let _alone = ask.shared.forks.lock().await;
+    if let Some(fork) = &fork
+        && origin(engine, fork).await.map_err(|error| ask.store(&error))?.as_ref() == Some(&run)
+    {
+        return Ok(forked(&ask, fork));
+    }
     let mut plan =
         plan(engine, &run, form.get("before")).await.map_err(|error| refuse(&ask, &run, &error))?;
     if bill(&plan) != form.get("bill") {
@@ -152,7 +202,7 @@ pub(crate) async fn start(ask: Ask, Path(id): Path<String>, form: Form) -> Answe
     }
     let commands: Vec<String> = plan.calls().iter().map(|call| call.command.to_string()).collect();
     for command in commands {
-        plan = match form.get(&format!("call.{command}")) {
+        plan = match form.get(&format!("call.{}", part(&command))) {
             "keep" => plan.keep(&command),
             "again" => plan.again(&command),
             "undo" => plan.undo_first(&command),
@@ -164,9 +214,25 @@ pub(crate) async fn start(ask: Ask, Path(id): Path<String>, form: Form) -> Answe
         "end" => plan.end_origin("a fork replaces it"),
         _ => plan,
     };
+    if let Some(fork) = &fork {
+        plan = plan.id(fork.as_str());
+    }
     let fork = plan.start(ask.visit.user.name()).await.map_err(|error| refuse(&ask, &run, &error))?;
-    let to = format!("{}?done=forked", run_path(&ask.visit.base, fork.id().as_str()));
-    Ok(Redirect::to(&to).into_response())
+    Ok(forked(&ask, fork.id()))
+}
+
+/// The run that this one is a fork of; `None` also where there is no such run.
+pub(crate) async fn origin(engine: &Engine, run: &RunId) -> Result<Option<RunId>, StoreError> {
+    let store = &**engine.store();
+    let frames = match store.load_page(run, 0, 1).await {
+        Err(StoreError::UnknownRun { .. }) => return Ok(None),
+        frames => frames?,
+    };
+    let events = aether_core::store::read::events(store, run, &frames).await?;
+    Ok(events.into_iter().find_map(|event| match event {
+        Event::RunCreated(created) => created.forked_from.map(|from| from.run),
+        _ => None,
+    }))
 }
 
 #[derive(Debug, Template)]
@@ -201,15 +267,7 @@ pub(crate) async fn difference(ask: Ask, Path(id): Path<String>) -> Answer {
         return Err(Refusal::page(&ask.visit, StatusCode::FORBIDDEN, why, &format!("/runs/{}", part(&id))));
     }
     let (engine, fault) = (ask.shared.engine(), |error: StoreError| ask.store(&error));
-    let frames = engine.store().load_page(&run, 0, 1).await.map_err(fault)?;
-    let events = aether_core::store::read::events(&**engine.store(), &run, &frames).await.map_err(fault)?;
-    let origin = events.iter().find_map(|event| match event {
-        aether_core::journal::event::Event::RunCreated(e) => {
-            e.forked_from.as_ref().map(|from| from.run.clone())
-        }
-        _ => None,
-    });
-    let Some(origin) = origin else {
+    let Some(origin) = origin(engine, &run).await.map_err(fault)? else {
         let why = "This run is no fork.";
         return Err(Refusal::page(&ask.visit, StatusCode::NOT_FOUND, why, &format!("/runs/{}", part(&id))));
     };

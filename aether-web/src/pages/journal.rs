@@ -36,7 +36,7 @@ impl Entry {
             kind: event.kind(),
             command: event.command().map(ToString::to_string).unwrap_or_default(),
             at: ask.when(at),
-            clock: at.strftime("%H:%M:%S%.3f").to_string(),
+            clock: at.strftime("%Y-%m-%d %H:%M:%S%.3f UTC").to_string(),
             all: all.map(|all| Shown::value(&all)),
         }
     }

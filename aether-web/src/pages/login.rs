@@ -11,10 +11,10 @@ use axum::http::{HeaderValue, StatusCode, Uri};
 use axum::response::{IntoResponse, Redirect, Response};
 
 use crate::access::form::{Form, fields};
-use crate::access::guard::{SESSION, THEME};
+use crate::access::guard::THEME;
 use crate::access::refusal::Refusal;
 use crate::access::settings::Shared;
-use crate::access::visit::{Theme, Visit};
+use crate::access::visit::{Theme, Visit, home, place};
 use crate::pages::shell::{Answer, html};
 
 #[derive(Debug, Template)]
@@ -27,9 +27,16 @@ struct Page {
 
 /// Asks for a token, or to go on with the one of the address: a form sends it, so that looking at the address, as some
 /// programs do with every link, does not use it up.
-pub(crate) async fn page(Extension(visit): Extension<Visit>, uri: Uri) -> Answer {
+pub(crate) async fn page(
+    State(shared): State<Arc<Shared>>,
+    Extension(visit): Extension<Visit>,
+    uri: Uri,
+) -> Answer {
     let query = fields(uri.query().unwrap_or_default().as_bytes());
     let token = query.into_iter().find(|(name, _)| name == "token").map(|(_, token)| token);
+    if token.is_none() && visit.session.is_none() {
+        shared.announce();
+    }
     html(&Page { base: visit.base, theme: visit.theme, token })
 }
 
@@ -44,12 +51,12 @@ pub(crate) async fn login(
     let session = shared.sessions.exchange(form.get("token").trim());
     let session = session.map_err(|error| Refusal::plain(StatusCode::SERVICE_UNAVAILABLE, error))?;
     let Some(session) = session else {
-        let why = "This token was used before, or is none of this console. Each opens one session: ask the program for \
-                   another one.";
+        let why = "This token was used before, or is none of this console. Each opens one session: the program \
+                   says another one when somebody asks to sign in.";
         return Err(Refusal::page(&visit, StatusCode::FORBIDDEN, why, "/login"));
     };
-    let mut answer = Redirect::to(&format!("{}/", visit.base)).into_response();
-    set(&shared, &visit, &mut answer, (SESSION, &session), "HttpOnly; SameSite=Strict");
+    let mut answer = Redirect::to(&home(&visit.base)).into_response();
+    set(&shared, &visit, &mut answer, (shared.sessions.cookie(), &session), "HttpOnly; SameSite=Strict");
     Ok(answer)
 }
 
@@ -63,7 +70,7 @@ pub(crate) async fn logout(
         shared.sessions.close(session);
     }
     let mut answer = Redirect::to(&format!("{}/login", visit.base)).into_response();
-    set(&shared, &visit, &mut answer, (SESSION, ""), "HttpOnly; SameSite=Strict; Max-Age=0");
+    set(&shared, &visit, &mut answer, (shared.sessions.cookie(), ""), "HttpOnly; SameSite=Strict; Max-Age=0");
     Ok(answer)
 }
 
@@ -75,7 +82,7 @@ pub(crate) async fn theme(
 ) -> Answer {
     let theme = Theme::parse(form.get("theme")).unwrap_or_default();
     let at = inside(form.get("at"));
-    let mut answer = Redirect::to(&format!("{}{at}", visit.base)).into_response();
+    let mut answer = Redirect::to(&place(&visit.base, at)).into_response();
     let keep = "HttpOnly; SameSite=Strict; Max-Age=31536000";
     set(&shared, &visit, &mut answer, (THEME, theme.as_str()), keep);
     Ok(answer)

@@ -16,5 +16,6 @@ pub(crate) mod run;
 pub(crate) mod runs;
 pub(crate) mod shell;
 pub(crate) mod step;
+pub(crate) mod tool_question;
 pub(crate) mod workers;
 pub(crate) mod workflows;

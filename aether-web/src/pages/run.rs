@@ -15,6 +15,7 @@ use axum::response::Response;
 use crate::access::refusal::Refusal;
 use crate::access::visit::part;
 use crate::pages::cards::Card;
+use crate::pages::fork::origin;
 use crate::pages::journal::{Entry, newest};
 use crate::pages::runs::{Why, run_path, state, why};
 use crate::pages::shell::{Answer, Ask, Shell, html};
@@ -177,6 +178,14 @@ impl Page {
         row.command.as_str() == self.selected
     }
 
+    /// The address of what the panel shows.
+    fn panel_again(&self) -> String {
+        match self.selected.as_str() {
+            "" => self.run.href.clone(),
+            command => format!("{}?step={}", self.run.href, part(command)),
+        }
+    }
+
     /// The address of this page as it is, for what is loaded again.
     fn again(&self) -> String {
         let step = match self.selected.as_str() {
@@ -199,7 +208,7 @@ impl About {
         let filter = RunFilter::new().parent(record.id.clone()).limit(20);
         let children = ask.shared.engine().runs(filter).await.map_err(|error| ask.store(&error))?;
         let end = if record.status.is_terminal() { record.updated_at } else { ask.now };
-        let origin = origin(ask, record).await;
+        let origin = origin(ask.shared.engine(), &record.id).await.map_err(|error| ask.store(&error))?;
         Ok(Self {
             id: record.id.to_string(),
             href: run_path(base, record.id.as_str()),
@@ -214,7 +223,7 @@ impl About {
             position: record.next,
             generation: view.generation,
             parent: record.parent.as_ref().map(|parent| linked(parent.as_str())),
-            origin: origin.map(|origin| linked(&origin)),
+            origin: origin.map(|origin| linked(origin.as_str())),
             children: children
                 .iter()
                 .map(|child| (child.id.to_string(), run_path(base, child.id.as_str()), state(child)))
@@ -227,28 +236,13 @@ impl About {
     }
 }
 
-/// The run that this one is a fork of.
-async fn origin(ask: &Ask, record: &RunRecord) -> Option<String> {
-    // Its id says that it may be one; its first event says of which.
-    if !record.id.as_str().contains('~') {
-        return None;
-    }
-    let store = &**ask.shared.engine().store();
-    let frames = store.load_page(&record.id, 0, 1).await.ok()?;
-    let events = aether_core::store::read::events(store, &record.id, &frames).await.ok()?;
-    events.iter().find_map(|event| match event {
-        aether_core::journal::event::Event::RunCreated(e) => {
-            e.forked_from.as_ref().map(|from| from.run.to_string())
-        }
-        _ => None,
-    })
-}
-
 impl Overview {
     fn of(view: &RunView, audits: bool) -> Self {
         let budget = |used: &aether_core::journal::BudgetUse| {
             let spent = format!("{} calls, {} tokens", count(used.spent.calls), count(used.spent.tokens));
-            let limit = used.budget.as_ref().map(|budget| format!(" of {budget}")).unwrap_or_default();
+            // What was set is for auditors.
+            let limit = used.budget.as_ref().filter(|_| audits).map(|budget| format!(" of {budget}"));
+            let limit = limit.unwrap_or_default();
             (used.scope.clone(), format!("{spent}{limit}"))
         };
         let budgets = view.budgets();

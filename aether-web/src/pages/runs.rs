@@ -7,10 +7,10 @@ use aether_core::view::pending::Waiting;
 use askama::Template;
 use axum::response::Response;
 
-use crate::access::visit::part;
+use crate::access::visit::{home, part, place};
 use crate::pages::shell::{Answer, Ask, Shell, html};
 use crate::text::json::{line, mark};
-use crate::text::time::{When, count, duration};
+use crate::text::time::{When, count};
 
 /// Runs of a page.
 const PAGE: usize = 50;
@@ -47,19 +47,23 @@ struct Filter {
     q: String,
     why: String,
     after: Option<Cursor>,
+    /// What stands in the address and says nothing that is known.
+    misfits: Vec<String>,
 }
 
 /// The runs themselves.
 #[derive(Debug, Default, Template)]
 #[template(path = "runs_list.html")]
 pub(crate) struct List {
-    base: String,
+    home: String,
     rows: Vec<Row>,
-    /// Where the next page begins.
+    /// Where the next page is.
     next: Option<String>,
     is_first: bool,
     first: String,
     is_filtered: bool,
+    /// What was asked for and is not understood: then nothing is listed.
+    misfits: Vec<String>,
     /// How many were looked at, where not all runs were.
     looked_at: Option<usize>,
 }
@@ -84,6 +88,18 @@ pub(crate) struct Why {
     /// What somebody must do; empty where nobody must.
     pub(crate) first: &'static str,
     pub(crate) rest: String,
+    /// The time of which the rest speaks at its end.
+    pub(crate) at: Option<When>,
+}
+
+impl Why {
+    fn new(first: &'static str, rest: impl Into<String>) -> Self {
+        Self { first, rest: rest.into(), at: None }
+    }
+
+    fn at(self, at: Option<When>) -> Self {
+        Self { at, ..self }
+    }
 }
 
 /// The reasons that can be filtered by.
@@ -115,7 +131,7 @@ pub(crate) async fn page(ask: Ask) -> Answer {
     ];
     let tabs = tabs.map(|(status, name)| Tab {
         name,
-        href: filter.with_status(status),
+        href: place(&ask.visit.base, &format!("/{}", filter.with_status(status))),
         is_current: filter.status == status,
     });
     let mut workflows = ask.shared.engine().workflows();
@@ -127,32 +143,44 @@ pub(crate) async fn page(ask: Ask) -> Answer {
 /// The runs that the query asks for.
 pub(crate) async fn list(ask: &Ask) -> Result<List, Response> {
     let filter = Filter::of(ask);
-    let (found, next, looked_at) = filter.find(ask).await.map_err(|error| ask.store(&error))?;
+    let (found, next, looked_at) = match filter.misfits.is_empty() {
+        true => filter.find(ask).await.map_err(|error| ask.store(&error))?,
+        false => (Vec::new(), None, None),
+    };
     let rows = found.iter().map(|(run, hold)| Row::of(ask, run, hold)).collect();
+    let at = |after| place(&ask.visit.base, &format!("/{}", filter.query(after)));
     Ok(List {
-        base: ask.visit.base.clone(),
+        home: home(&ask.visit.base),
         rows,
-        next: next.map(|next| filter.query(Some(next))),
+        next: next.map(|next| at(Some(next))),
         is_first: filter.after.is_none(),
-        first: filter.query(None),
+        first: at(None),
         is_filtered: filter.is_set(),
+        misfits: filter.misfits,
         looked_at,
     })
 }
 
 impl List {
+    /// How many runs were looked at in vain, where there are more.
+    fn none_among(&self) -> Option<usize> {
+        self.looked_at.filter(|_| self.rows.is_empty() && self.next.is_some())
+    }
+
     /// What changes when something on the page does, other than how long ago it was.
     pub(crate) fn fingerprint(&self) -> String {
-        mark(
-            self.rows.iter().flat_map(|row| [&*row.id, row.state, row.why.first, &row.why.rest, &row.events]),
-        )
+        let rows = self.rows.iter().flat_map(|row| {
+            let at = row.why.at.as_ref().map_or("", |at| &*at.machine);
+            [&*row.id, row.state, row.why.first, &row.why.rest, at, &row.events]
+        });
+        mark(rows.chain(self.next.as_deref()))
     }
 }
 
 impl Filter {
     fn of(ask: &Ask) -> Self {
         let text = |name: &str| ask.get(name).map(|text| text.trim().to_owned()).unwrap_or_default();
-        Self {
+        let filter = Self {
             status: text("status"),
             workflow: text("workflow"),
             version: text("version"),
@@ -160,7 +188,25 @@ impl Filter {
             q: text("q"),
             why: text("why"),
             after: ask.get("after").and_then(|after| after.parse().ok()),
-        }
+            misfits: Vec::new(),
+        };
+        let misfits = filter.misfits(ask.get("after"));
+        Self { misfits, ..filter }
+    }
+
+    /// What of the address is not understood. A filter that is left out would show what nobody asked for.
+    fn misfits(&self, after: Option<&str>) -> Vec<String> {
+        let is_status =
+            self.status == "open" || Status::ALL.into_iter().any(|status| status.as_str() == self.status);
+        let texts = [
+            ("status", &*self.status, is_status),
+            ("version", &self.version, self.version.parse::<u32>().is_ok()),
+            ("label", &self.label, self.label.split_once('=').is_some_and(|(key, _)| !key.trim().is_empty())),
+            ("why", &self.why, REASONS.iter().any(|(known, _)| *known == self.why)),
+            ("after", after.unwrap_or_default(), self.after.is_some()),
+        ];
+        let misfits = texts.iter().filter(|(_, text, fits)| !text.is_empty() && !fits);
+        misfits.map(|(name, text, _)| format!("{name}={}", line(text, 60))).collect()
     }
 
     fn reasons(&self) -> &'static [(&'static str, &'static str)] {
@@ -314,58 +360,63 @@ pub(crate) fn state(run: &RunRecord) -> &'static str {
 
 /// Why a run does not move, in a line for people.
 pub(crate) fn why(ask: &Ask, hold: &Hold) -> Why {
-    let since = |at| ask.when(at).relative;
-    let (first, rest) = match hold {
-        Hold::Ended { .. } => ("", String::new()),
-        Hold::Parked { why, .. } => ("Needs other code: ", line(why, 160)),
-        Hold::InDoubt { step, since: at } => {
-            ("Unknown outcome: ", format!("{} since {}", step.name(), since(*at)))
+    let at = |at| Some(ask.when(at));
+    // Errors as they were recorded are for auditors.
+    let told = |error: &str| match ask.visit.audits() {
+        true => format!(": {}", line(error, 120)),
+        false => String::new(),
+    };
+    match hold {
+        Hold::Ended { .. } => Why::default(),
+        Hold::Parked { why, .. } => Why::new("Needs other code: ", line(why, 160)),
+        Hold::InDoubt { step, since } => {
+            Why::new("Unknown outcome: ", format!("{} since", step.name())).at(at(*since))
         }
         Hold::Waiting { on } => waiting(ask, on),
         Hold::Retrying { step, attempt, error, next } => {
-            let next = next.map(|next| format!(", next {}", since(next))).unwrap_or_default();
-            ("", format!("Retrying {} (attempt {}{next}): {}", step.name(), attempt + 1, line(error, 120)))
+            let due = if next.is_some() { ", next" } else { "" };
+            Why::new("", format!("Retrying {} (attempt {}){}{due}", step.name(), attempt + 1, told(error)))
+                .at(next.and_then(at))
         }
-        Hold::SilentWorker { worker, silent, takeover_in } => (
-            "Worker is silent: ",
-            format!("{worker} for {}, taken over in {}", duration(*silent), duration(*takeover_in)),
-        ),
-        Hold::Running { .. } => ("", "Running".to_owned()),
+        // For how long changes with every look, and is no news.
+        Hold::SilentWorker { worker, .. } => {
+            Why::new("Worker is silent: ", format!("{worker}; another one takes over soon"))
+        }
+        Hold::Running { .. } => Why::new("", "Running"),
         Hold::Queued { place, ahead, limit, .. } => {
             let limit = limit.as_ref().map(|limit| format!(", kept back by {limit}")).unwrap_or_default();
-            ("", format!("Queued in {place}, {ahead} ahead{limit}"))
+            Why::new("", format!("Queued in {place}, {ahead} ahead{limit}"))
         }
-        Hold::Due { since: at } => ("", format!("Due since {}", since(*at))),
+        Hold::Due { since } => Why::new("", "Due since").at(at(*since)),
         Hold::NoCode { .. } => {
-            ("No worker has its code: ", "start a program that links this workflow".to_owned())
+            Why::new("No worker has its code: ", "start a program that links this workflow")
         }
-        Hold::NotServed { .. } => ("No worker serves its queue", String::new()),
-        Hold::NoWorker { .. } => ("No worker is there: ", "start a program with this store".to_owned()),
-        Hold::NotYet { at } => ("", format!("Due {}", since(*at))),
-        Hold::StoreRefuses { error, .. } => ("The store refuses to write: ", line(error, 120)),
-        other => ("", other.to_string()),
-    };
-    Why { first, rest }
+        Hold::NotServed { .. } => Why::new("No worker serves its queue", ""),
+        Hold::NoWorker { .. } => Why::new("No worker is there: ", "start a program with this store"),
+        Hold::NotYet { at: due } => Why::new("", "Due").at(at(*due)),
+        Hold::StoreRefuses { error, .. } => Why::new("The store refuses to write", told(error)),
+        other => Why::new("", other.to_string()),
+    }
 }
 
-fn waiting(ask: &Ask, on: &[aether_core::engine::OpenWaitOf]) -> (&'static str, String) {
-    let Some(wait) = on.first() else { return ("", "Waits for a message".to_owned()) };
+fn waiting(ask: &Ask, on: &[aether_core::engine::OpenWaitOf]) -> Why {
+    let Some(wait) = on.first() else { return Why::new("", "Waits for a message") };
     let name = line(&wait.name, 90);
-    let until = wait.until.map(|until| format!(", {}", ask.when(until).relative)).unwrap_or_default();
+    let until = wait.until.map(|until| ask.when(until));
     let more = match on.len() {
         1 => String::new(),
         all => format!(" and {} more", all - 1),
     };
     match wait.waiting {
-        Waiting::Approval => ("Approval: ", format!("{name}{more}")),
-        Waiting::Question => ("Question: ", format!("{name}{more}")),
-        Waiting::Confirmation => ("A resource changed: ", format!("{name}{more}")),
-        Waiting::Signal => ("", format!("Waits for the signal {name}{more}")),
-        Waiting::Callback => ("", format!("Waits for a report on {name}{more}")),
-        Waiting::Timer => ("", format!("Sleeps{until}{more}")),
-        Waiting::Child => ("", format!("Waits for the run {name}{more}")),
-        Waiting::Retry => ("", format!("Retrying {name}{until}{more}")),
-        Waiting::Limit => ("", format!("Waits for the limit {name}{until}{more}")),
-        other => ("", format!("Waits for {other}: {name}{more}")),
+        Waiting::Approval => Why::new("Approval: ", format!("{name}{more}")),
+        Waiting::Question => Why::new("Question: ", format!("{name}{more}")),
+        Waiting::Confirmation => Why::new("A resource changed: ", format!("{name}{more}")),
+        Waiting::Signal => Why::new("", format!("Waits for the signal {name}{more}")),
+        Waiting::Callback => Why::new("", format!("Waits for a report on {name}{more}")),
+        Waiting::Timer => Why::new("", format!("Sleeps{more}, wakes")).at(until),
+        Waiting::Child => Why::new("", format!("Waits for the run {name}{more}")),
+        Waiting::Retry => Why::new("", format!("Retrying {name}{more}, next")).at(until),
+        Waiting::Limit => Why::new("", format!("Waits for the limit {name}{more}")).at(until),
+        other => Why::new("", format!("Waits for {other}: {name}{more}")),
     }
 }

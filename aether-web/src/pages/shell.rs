@@ -12,10 +12,12 @@ use axum::response::{Html, IntoResponse, Response};
 use jiff::Timestamp;
 
 use crate::access::form::fields;
+use crate::access::guard::is_still_let_in;
 use crate::access::refusal::Refusal;
 use crate::access::settings::Shared;
-use crate::access::visit::{Theme, Visit};
+use crate::access::visit::{Theme, Visit, home};
 use crate::assets;
+use crate::text::markup::rendered;
 use crate::text::time::When;
 
 /// A page, or the answer that says why there is none.
@@ -74,6 +76,22 @@ impl Ask {
         Refusal::page(&self.visit, status, error, "/")
     }
 
+    /// How many decisions wait, as the inbox's badge says it.
+    pub(crate) async fn open_decisions(&self) -> Result<String, StoreError> {
+        let open = WaitFilter { limit: 100, ..WaitFilter::for_reply() };
+        let open = self.shared.engine().all_pending(open).await?;
+        Ok(match (open.waits.len(), open.next) {
+            (0, _) => String::new(),
+            (_, Some(_)) => "99+".to_owned(),
+            (count, None) => count.to_string(),
+        })
+    }
+
+    /// Whether who asked would be let in again.
+    pub(crate) fn is_still_let_in(&self) -> bool {
+        is_still_let_in(&self.shared, &self.visit)
+    }
+
     /// The frame of a page.
     pub(crate) async fn shell(
         &self,
@@ -81,13 +99,7 @@ impl Ask {
         title: impl Into<String>,
     ) -> Result<Shell, Response> {
         let visit = &self.visit;
-        let open = WaitFilter { limit: 100, ..WaitFilter::for_reply() };
-        let open = self.shared.engine().all_pending(open).await.map_err(|error| self.store(&error))?;
-        let inbox = match (open.waits.len(), open.next) {
-            (0, _) => String::new(),
-            (_, Some(_)) => "99+".to_owned(),
-            (count, None) => count.to_string(),
-        };
+        let inbox = self.open_decisions().await.map_err(|error| self.store(&error))?;
         Ok(Shell {
             title: title.into(),
             base: visit.base.clone(),
@@ -98,6 +110,8 @@ impl Ask {
             user: visit.user.name().to_owned(),
             audits: visit.audits(),
             read_only: visit.allowed == crate::permissions::Actions::NONE,
+            now: self.now.to_string(),
+            has_session: visit.session.is_some(),
             flash: self.get("done").map(done).unwrap_or_default(),
             inbox,
         })
@@ -116,6 +130,10 @@ pub(crate) struct Shell {
     pub(crate) user: String,
     pub(crate) audits: bool,
     pub(crate) read_only: bool,
+    /// The time of the server.
+    pub(crate) now: String,
+    /// Whether there is something to sign out of.
+    pub(crate) has_session: bool,
     pub(crate) flash: &'static str,
     pub(crate) inbox: String,
 }
@@ -123,6 +141,11 @@ pub(crate) struct Shell {
 impl Shell {
     pub(crate) fn version(&self) -> &'static str {
         assets::version()
+    }
+
+    /// Where the list of runs is.
+    pub(crate) fn home(&self) -> String {
+        home(&self.base)
     }
 
     pub(crate) fn themes(&self) -> &'static [Theme] {
@@ -137,6 +160,7 @@ fn done(what: &str) -> &'static str {
         "edited" => "Approved with your changes. The run goes on.",
         "rejected" => "Rejected. The workflow is told so.",
         "answered" => "Answered. The run goes on.",
+        "recorded" => "Recorded. It takes effect when a program takes the run up.",
         "resolved" => "Recorded what became of the call.",
         "confirmed" => "Recorded your decision about the resource.",
         "signalled" => "Signal sent.",
@@ -151,7 +175,7 @@ fn done(what: &str) -> &'static str {
 
 /// A template as an answer.
 pub(crate) fn html(page: &impl Template) -> Answer {
-    match page.render() {
+    match rendered(page) {
         Ok(page) => Ok(Html(page).into_response()),
         Err(error) => {
             tracing::error!(%error, "a page of the console could not be made");

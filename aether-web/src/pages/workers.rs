@@ -8,6 +8,7 @@ use askama::Template;
 use axum::http::StatusCode;
 
 use crate::access::refusal::Refusal;
+use crate::access::visit::place;
 use crate::pages::shell::{Answer, Ask, Shell, html};
 use crate::text::time::{When, count, duration};
 
@@ -69,7 +70,7 @@ pub(crate) async fn page(ask: Ask) -> Answer {
         let open = aether_core::store::RunFilter::new().open().queue(name);
         queues.push(Queue {
             limit: limit.to_string(),
-            href: format!("{}/?status=open&why=queue", ask.visit.base),
+            href: place(&ask.visit.base, "/?status=open&why=queue"),
             waiting: count(engine.count(open).await.map_err(fault)?),
         });
     }

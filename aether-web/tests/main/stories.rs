@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use aether::llm::{ChatMessage, ChatRequest, ChatResponse, ModelClient, ModelError, ToolCall, Usage};
+use aether::mcp::{InputAnswer, InputQuestion};
 use aether::prelude::*;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -49,6 +50,78 @@ pub(crate) async fn complaint(cx: &mut Cx, text: String) -> Result<String> {
     let agent =
         cx.agent("support").system("You are the support of a lamp shop. SECRET-HOUSE-RULES: be generous.");
     Ok(agent.tools((look_up::tool(), pay_back::tool())).run(text).await?.answer)
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Priority {
+    Urgent,
+    Normal,
+}
+
+/// Send a mail.
+#[step(effect = "tool", approval = "required")]
+pub(crate) async fn send_mail(
+    _cx: &mut StepCx,
+    to: String,
+    text: String,
+    priority: Option<Priority>,
+    save_draft: Option<bool>,
+    reply_to: Option<String>,
+) -> Result<String> {
+    Ok(format!("{} characters to {to}, {priority:?}, {save_draft:?}, {reply_to:?}", text.chars().count()))
+}
+
+/// Have an agent send a mail.
+#[workflow]
+pub(crate) async fn mail(cx: &mut Cx, text: String) -> Result<String> {
+    Ok(cx.agent("mailer").tools((send_mail::tool(),)).run(text).await?.answer)
+}
+
+/// What a tool over MCP asks: a form, or a page to be opened.
+pub(crate) fn asked(is_page: bool) -> InputQuestion {
+    let schema = serde_json::json!({
+        "type": "object",
+        "properties": {
+            "amount": { "type": "integer", "minimum": 1 },
+            "fast": { "type": "boolean" },
+            "way": { "type": "string", "oneOf": [{ "const": "b", "title": "By bank" }, { "const": "p", "title": "By post" }] },
+        },
+        "required": ["amount"],
+    });
+    InputQuestion {
+        server: "bank".into(),
+        tool: "pay".into(),
+        key: "amount".into(),
+        message: "How much may it be?".into(),
+        schema: Some(schema).filter(|_| !is_page),
+        url: Some("https://bank.example/login".to_owned()).filter(|_| is_page),
+    }
+}
+
+/// Ask as a tool over MCP does in the middle of a call.
+#[workflow]
+pub(crate) async fn ask_for_tool(cx: &mut Cx, is_page: bool) -> Result<InputAnswer> {
+    let answer: InputAnswer = cx.ask(asked(is_page)).named("bank.pay: amount").await?;
+    Ok(answer)
+}
+
+/// Ask for consent, without a call.
+#[workflow]
+pub(crate) async fn consent(cx: &mut Cx, matter: String) -> Result<bool> {
+    Ok(cx.approval(matter).await.is_ok())
+}
+
+/// Read something again and again, which fails in the words of the text.
+#[step(effect = "read", retry(max_retries = 3, delay = "1h"))]
+pub(crate) async fn fail_with(_cx: &mut StepCx, text: String) -> Result<String> {
+    Err(Failure::retryable(format!("SECRET-ERROR of {text}")))
+}
+
+/// Wait for the next try.
+#[workflow]
+pub(crate) async fn read_again(cx: &mut Cx, text: String) -> Result<String> {
+    Ok(fail_with(cx, text).await?)
 }
 
 /// Read a feed, which fails now and then.
@@ -198,6 +271,10 @@ impl ModelClient for Script {
                 "pay_back",
                 r#"{"customer": "ann@example.com", "cents": 2090, "note": "One of two lamps was broken.\nWe are sorry.", "urgent": false, "speed": "normal"}"#,
             ),
+            Some(ChatMessage::User { content, .. }) if content.starts_with("Mail: ") => {
+                let arguments = serde_json::json!({ "to": "ann@example.com", "text": &content[6..] });
+                call("send_mail", &arguments.to_string())
+            }
             Some(ChatMessage::Tool { content, .. }) => ChatResponse {
                 content: Some(format!("Dear customer, it is settled: {content}")),
                 ..ChatResponse::default()

@@ -1,7 +1,4 @@
-//! A server of its own for a console: on loopback unless the program says who may look.
-//!
-//! Promise: without authentication of the program's own it binds no other address than loopback. A client that is slow to
-//! say what it wants is cut off, and there are never more connections than a limit.
+//! The server: its options, and how it answers.
 
 use std::convert::Infallible;
 use std::io;
@@ -18,14 +15,17 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 use tower::ServiceExt as _;
 
-use crate::access::sessions::NoRandomness;
+use crate::access::guard::Stranger;
+use crate::access::sessions::{NoRandomness, Sessions};
 use crate::console::Console;
 use crate::permissions::{Actions, Role, User};
+use crate::serve::connections::Connections;
+use crate::serve::patient::Patient;
 
-/// How long a client may take to send the head of a request, also of the next one on a connection.
+/// How long a client may take to send the head of a request, also of the next one on a connection, and to take anything of an
+/// answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Most connections at one time.
 const CONNECTIONS: usize = 256;
@@ -68,6 +68,7 @@ pub enum ServeError {
 }
 
 type Who = Arc<dyn Fn(&Parts) -> Option<User> + Send + Sync>;
+type Say = Arc<dyn Fn(&str) + Send + Sync>;
 
 /// How [`serve`] serves a console.
 ///
@@ -86,6 +87,7 @@ pub struct Options {
     tools: Vec<Tool>,
     auth: Option<Who>,
     patience: Duration,
+    announce: Option<Say>,
 }
 
 impl std::fmt::Debug for Options {
@@ -109,6 +111,7 @@ impl Default for Options {
             tools: Vec::new(),
             auth: None,
             patience: PATIENCE,
+            announce: None,
         }
     }
 }
@@ -175,8 +178,22 @@ impl Options {
         self
     }
 
-    /// How long a client may take to send the head of a request, and may leave a connection idle, before it is cut off.
-    /// Default 10 s.
+    /// Calls `say` with another address that opens the console once, when somebody asks to sign in and no token is left that
+    /// was not used: their session has ended, or they have another browser. It is not called for the first one, which is
+    /// [`Server::url`]. Without it, [`serve`] prints the address, and a server of [`bind`] writes it to the log, as an event of
+    /// `tracing`.
+    ///
+    /// ```
+    /// let options = aether_web::Options::new().announce(|url| eprintln!("open {url}"));
+    /// ```
+    #[must_use]
+    pub fn announce(mut self, say: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        self.announce = Some(Arc::new(say));
+        self
+    }
+
+    /// How long a client may take to send the head of a request, may leave a connection idle, and may take nothing of an
+    /// answer, before it is cut off. Default 10 s.
     #[must_use]
     pub fn patience(mut self, patience: Duration) -> Self {
         self.patience = patience;
@@ -224,6 +241,7 @@ pub struct Server {
     address: SocketAddr,
     url: String,
     router: Router,
+    sessions: Arc<Sessions>,
     patience: Duration,
 }
 
@@ -247,19 +265,34 @@ pub async fn bind(engine: Engine, options: Options) -> Result<Server, ServeError
     let listener = TcpListener::bind(asked).await.map_err(failed)?;
     let address = listener.local_addr().map_err(failed)?;
     let patience = options.patience;
-    let console = options.console(engine);
+    let say = options
+        .announce
+        .clone()
+        .unwrap_or_else(|| Arc::new(|url: &str| tracing::info!("the console opens once at {url}")));
+    let console = options.console(engine).announce(move |token| say(&opens(address, token)));
     let url = match console.has_auth() {
         true => format!("http://{address}/"),
-        false => format!("http://{address}/login?token={}", console.token()?),
+        false => opens(address, &console.token()?),
     };
-    Ok(Server { listener, address, url, router: console.router(), patience })
+    let sessions = console.sessions();
+    Ok(Server { listener, address, url, router: console.router(), sessions, patience })
 }
 
-/// Serves the console of `engine` until the future is dropped, and prints an address that opens it once.
+/// The address that opens the console with this token.
+fn opens(address: SocketAddr, token: &str) -> String {
+    format!("http://{address}/login?token={token}")
+}
+
+/// Serves the console of `engine` until the future is dropped, and prints an address that opens it once; another one, when
+/// somebody asks to sign in and that was used.
 ///
 /// # Errors
 /// As [`bind`], and [`ServeError::Accept`].
 pub async fn serve(engine: Engine, options: Options) -> Result<(), ServeError> {
+    let options = match options.announce {
+        Some(_) => options,
+        None => options.announce(|url| println!("Console: {url}")),
+    };
     let server = bind(engine, options).await?;
     println!("Console: {}", server.url());
     server.run().await
@@ -276,25 +309,27 @@ impl Server {
         &self.url
     }
 
+    /// Another token that opens one session, at `/login?token=..`. Where the program says who makes a request, nobody needs
+    /// one.
+    ///
+    /// # Errors
+    /// [`NoRandomness`] where the system has none.
+    pub fn token(&self) -> Result<String, NoRandomness> {
+        self.sessions.mint()
+    }
+
     /// Serves until the future is dropped; connections end with it.
     ///
     /// # Errors
     /// [`ServeError::Accept`].
     pub async fn run(self) -> Result<(), ServeError> {
-        let room = Arc::new(Semaphore::new(CONNECTIONS));
-        let mut connections = tokio::task::JoinSet::new();
+        let mut connections = Connections::new(CONNECTIONS);
         loop {
-            // Connections that wait for room wait in the system's queue.
-            let Ok(permit) = Arc::clone(&room).acquire_owned().await else { return Ok(()) };
-            while connections.try_join_next().is_some() {}
             match self.listener.accept().await {
-                Ok((stream, _)) => {
-                    let router = self.router.clone();
-                    let patience = self.patience;
-                    connections.spawn(async move {
-                        converse(stream, router, patience).await;
-                        drop(permit);
-                    });
+                Ok((stream, peer)) => {
+                    let stranger = Stranger::default();
+                    let talk = converse(stream, self.router.clone(), self.patience, stranger.clone());
+                    connections.take(peer.ip(), stranger, talk).await;
                 }
                 // One connection that was lost before it was taken is not the end of the others.
                 Err(error) if is_of_one(&error) => {}
@@ -313,15 +348,16 @@ fn is_of_one(error: &io::Error) -> bool {
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
 }
 
-async fn converse(stream: TcpStream, router: Router, patience: Duration) {
-    let service = hyper::service::service_fn(move |request: hyper::Request<Incoming>| {
+async fn converse(stream: TcpStream, router: Router, patience: Duration, stranger: Stranger) {
+    let service = hyper::service::service_fn(move |mut request: hyper::Request<Incoming>| {
         let router = router.clone();
+        request.extensions_mut().insert(stranger.clone());
         async move { Ok::<_, Infallible>(answer(router, request).await) }
     });
     let mut server = http1::Builder::new();
     server.timer(TokioTimer::new()).header_read_timeout(patience).max_buf_size(64 * 1024);
     // A client that goes away, or that is no client, is nothing to report.
-    let _gone = server.serve_connection(TokioIo::new(stream), service).await;
+    let _gone = server.serve_connection(TokioIo::new(Patient::new(stream, patience)), service).await;
 }
 
 async fn answer(router: Router, request: hyper::Request<Incoming>) -> axum::response::Response {
