@@ -1,6 +1,6 @@
 //! `runs list`.
 
-use aether_core::store::{DamagedRun, RunFilter};
+use aether_core::store::DamagedRun;
 
 use crate::args::runs::List;
 use crate::commands::filter::Picked;
