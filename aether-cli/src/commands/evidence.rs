@@ -17,8 +17,8 @@ pub(crate) async fn export(session: &mut Session, args: &EvidenceExport) -> Resu
     let evidence = engine.evidence(&run_id(&args.run)?, &actor).await?;
     if target::is_stdout(&args.out) {
         let text = evidence.to_text()?;
-        session.screen.raw_json(&text)?;
-        return Ok(if Evidence::parse(&text)?.verify().is_sound() { Exit::Done } else { Exit::Problems });
+        let exit = exit_of(&Evidence::parse(&text)?.verify());
+        return found(exit, session.screen.raw_json(&text));
     }
     target::check(session, &args.out, "aether-evidence", args.force)?;
     evidence.write(&args.out)?;
@@ -41,13 +41,17 @@ pub(crate) fn verify(session: &mut Session, file: &Path, tip: Option<&str>) -> R
 }
 
 fn print(session: &Session, file: &Path, report: EvidenceReport) -> Result<Exit, CliError> {
-    let exit = if report.is_sound() { Exit::Done } else { Exit::Problems };
+    let exit = exit_of(&report);
     let printed = if session.screen.is_json {
         session.screen.json(&outcome(file, report))
     } else {
         print_lines(session, file, &report)
     };
     found(exit, printed)
+}
+
+fn exit_of(report: &EvidenceReport) -> Exit {
+    if report.is_sound() { Exit::Done } else { Exit::Problems }
 }
 
 /// Each line is escaped by itself: what stands in the file makes none.
