@@ -125,7 +125,11 @@ async fn a_damaged_run_hides_no_other_and_is_named() {
         assert!(doctor.contains(found), "{found} is missing: {doctor}");
     }
     let check = desk.cli(&["db", "check"]).exits(6);
-    assert!(check.out.contains("run `talk-1`: its row cannot be read: run status \"bogus\""), "{}", check.out);
+    assert!(
+        check.out.contains("run `talk-1`: its row cannot be read: run status \"bogus\""),
+        "{}",
+        check.out
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
