@@ -151,7 +151,7 @@ impl fmt::Debug for Payload {
 /// assert_eq!(Digest::of(&one)?, Digest::of(&two)?);
 /// # Ok::<(), aether_core::payload::PayloadError>(())
 /// ```
-#[derive(Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Digest(Box<str>);
 
