@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use aether_core::engine::Engine;
-use aether_web::{Actions, Options, Role, ServeError, Server, bind};
+use aether_web::{Actions, Options, Role, ServeError, Server};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinSet;
 
 use crate::args::store::Dev;
+use crate::commands::web::{self, failed};
 use crate::error::CliError;
 use crate::exit::Exit;
 use crate::output::files::ConsoleAddress;
@@ -121,18 +122,14 @@ fn is_store(file: &Path) -> bool {
 
 /// The console, with everything allowed: it is one's own program, on one's own machine.
 async fn console(session: &Session, engine: Engine, port: u16) -> Result<Server, CliError> {
-    let options = Options::new().bind(([127, 0, 0, 1], port)).allow(Actions::ALL).role(Role::Audit);
-    let server = bind(engine, options.actor(session.actor()?)).await.map_err(failed)?;
+    let options = Options::new().allow(Actions::ALL).role(Role::Audit);
+    let server = web::console(session, engine, port, options).await?;
     let address = ConsoleAddress { url: server.url().to_owned() };
     match session.screen.is_json {
         true => session.screen.json_line(&address)?,
         false => session.screen.line(&format!("open {} (it works once; Ctrl-C ends all)", address.url))?,
     }
     Ok(server)
-}
-
-fn failed(error: ServeError) -> CliError {
-    CliError::new(Exit::Failed, error.to_string())
 }
 
 /// Waits for Ctrl-C or SIGTERM.
