@@ -1,0 +1,107 @@
+//! `check`: builds, reads, walks, tells.
+//!
+//! Promise: exit code 0 means that everything that was built was looked at, and nothing found.
+
+use std::io::Write as _;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use crate::allow::{AllowError, Allows};
+use crate::args::Check;
+use crate::baseline::{Baseline, BaselineError};
+use crate::build::{BuildError, Project};
+use crate::graph::{Graph, ReadError};
+use crate::mir;
+use crate::program::Program;
+use crate::report;
+use crate::rules::{Level, Rules};
+use crate::walk::{Finding, Walk};
+
+/// Why a project could not be checked.
+#[derive(Debug, thiserror::Error)]
+enum CheckError {
+    #[error(transparent)]
+    Build(#[from] BuildError),
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    #[error(transparent)]
+    Allow(#[from] AllowError),
+    #[error(transparent)]
+    Baseline(#[from] BaselineError),
+    #[error("what is found cannot be printed: {0}")]
+    Print(String),
+    #[error(
+        "nothing that was built has a workflow: name what has with `-- --package NAME` or `-- --all-targets`"
+    )]
+    NoWorkflow,
+}
+
+/// Checks, and says whether something was found.
+pub(crate) fn run(args: &Check) -> ExitCode {
+    match check(args) {
+        Ok(is_clean) => ExitCode::from(u8::from(!is_clean)),
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn check(args: &Check) -> Result<bool, CheckError> {
+    let began = Instant::now();
+    let project = Project::find(args)?;
+    let rules = Rules::new();
+    // What is wrong with it is said before the build, which takes long.
+    let allows = Allows::read(&project.root, &rules.kinds())?;
+    let baseline =
+        args.baseline.as_deref().filter(|_| !args.write_baseline).map(Baseline::read).transpose()?;
+    let built = project.build(args)?;
+    let compiled = began.elapsed();
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let graph = Graph::read(&built.files, args.jobs.unwrap_or(processors))?;
+    let read = began.elapsed();
+    let exposing: Vec<_> = built.mir.iter().flat_map(|(file, krate)| mir::exposing(file, krate)).collect();
+    let program = Program::new(&graph, &rules, &built.local, &exposing);
+    let (walk, roots) = (Walk::new(&program, &allows), program.roots());
+    if roots.is_empty() {
+        return Err(CheckError::NoWorkflow);
+    }
+    let mut findings: Vec<Finding> = roots.iter().flat_map(|root| walk.findings(root)).collect();
+    findings.retain(|found| args.notes || found.level == Level::Error);
+    if let Some(file) = args.baseline.as_deref().filter(|_| args.write_baseline) {
+        Baseline::write(file, &findings)?;
+        eprintln!("{} findings are written to {}", findings.len(), file.display());
+        return Ok(true);
+    }
+    let gone = baseline.map(|known| known.take_known(&mut findings)).unwrap_or_default();
+    let stale = allows.stale().into_iter().chain(gone);
+    stale.for_each(|stale| eprintln!("warning: {stale}"));
+    print(args, &findings, &rules, &project)?;
+    let times = [compiled, read - compiled, began.elapsed() - read].map(|time: Duration| time.as_secs_f64());
+    eprintln!(
+        "{} workflows and pure steps, {} findings; build {:.1} s, read {} files in {:.2} s ({} names, {} references), walked in {:.2} s",
+        roots.len(),
+        findings.len(),
+        times[0],
+        built.files.len(),
+        times[1],
+        graph.nodes.len(),
+        graph.references(),
+        times[2],
+    );
+    Ok(findings.iter().all(|found| found.level == Level::Note))
+}
+
+fn print(args: &Check, findings: &[Finding], rules: &Rules, project: &Project) -> Result<(), CheckError> {
+    let text = match args.json {
+        true => report::json(findings, rules).map_err(|error| CheckError::Print(error.to_string()))?,
+        false => report::text(findings, rules, &project.root),
+    };
+    match std::io::stdout().write_all(text.as_bytes()) {
+        // Who reads no further has seen enough; the exit code stays.
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(CheckError::Print(error.to_string()))
+        }
+        _ => Ok(()),
+    }
+}

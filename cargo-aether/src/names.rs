@@ -1,0 +1,278 @@
+//! Names of symbols: the path that rules match, and the crate that wrote the function.
+//!
+//! Promise: no symbol is refused. What is no Rust name is its own path, and has no crate.
+
+/// The parts of a name that a walk asks for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Name {
+    /// As the compiler writes it, with type arguments.
+    pub(crate) shown: String,
+    /// Without type arguments: `std::fs::read`, `<T as core::fmt::Display>::fmt`.
+    pub(crate) path: String,
+    /// The crate that wrote the function, wherever it was instantiated; empty where the symbol does not say it.
+    pub(crate) krate: String,
+    /// A symbol of Rust's own mangling, version 0. Precompiled crates of the toolchain have the former one.
+    pub(crate) is_v0: bool,
+}
+
+impl Name {
+    pub(crate) fn of(symbol: &str) -> Self {
+        let shown = format!("{:#}", rustc_demangle::demangle(symbol));
+        if !symbol.starts_with("_R") {
+            let path = if symbol.starts_with("_ZN") { canonical(&shown) } else { shown.clone() };
+            return Self { path, shown, ..Self::default() };
+        }
+        let krate = owner(symbol, &shown).unwrap_or_default();
+        Self { path: canonical(&shown), shown, krate, is_v0: true }
+    }
+
+    /// Whether a type or path of the crate `krate` occurs in it.
+    pub(crate) fn mentions(&self, krate: &str) -> bool {
+        self.shown.match_indices(krate).any(|(at, _)| {
+            let before = self.shown[..at].chars().next_back();
+            self.shown[at + krate.len()..].starts_with("::")
+                && !before.is_some_and(|c| c.is_alphanumeric() || c == '_' || c == ':')
+        })
+    }
+
+    /// The crate of the first type argument of a function.
+    pub(crate) fn first_argument_is_of(&self, krates: &[&str]) -> bool {
+        let Some((_, argument)) = self.shown.split_once("::<") else { return false };
+        let argument = argument.trim_start_matches(|c: char| !c.is_alphabetic());
+        krates.iter().any(|krate| argument.strip_prefix(krate).is_some_and(|rest| rest.starts_with("::")))
+    }
+
+    /// Whether the `HashMap` or `HashSet` in it names a hasher that is not random. Symbols leave the default out.
+    pub(crate) fn has_hasher_of_its_own(&self) -> bool {
+        let of = |mark: &str, usual| Some((self.shown.find(mark)? + mark.len(), usual));
+        let Some((start, usual)) = of("::HashMap<", 2).or_else(|| of("::HashSet<", 1)) else { return false };
+        let arguments = arguments(&self.shown[start..]);
+        arguments.len() > usual && !arguments.last().is_some_and(|hasher| hasher.contains("RandomState"))
+    }
+
+    /// As a reader writes it: without the markers of closures and of generated functions.
+    pub(crate) fn plain(&self) -> String {
+        let mut out = String::new();
+        let mut rest = self.path.as_str();
+        while let Some(at) = rest.find("::{") {
+            out.push_str(&rest[..at]);
+            rest = rest[at..].find('}').map_or("", |end| &rest[at + end + 1..]);
+        }
+        out.push_str(rest);
+        match out.strip_suffix("::__body") {
+            Some(stripped) => stripped.to_owned(),
+            None => out,
+        }
+    }
+}
+
+/// The arguments of a list of which the opening bracket was read, at its own depth.
+fn arguments(text: &str) -> Vec<&str> {
+    let (mut all, mut last) = (Vec::new(), 0);
+    for (at, depth, byte) in depths(text) {
+        match byte {
+            b',' if depth == 0 => {
+                all.push(&text[last..at]);
+                last = at + 1;
+            }
+            b'>' | b')' | b']' if depth < 0 => {
+                all.push(&text[last..at]);
+                return all;
+            }
+            _ => {}
+        }
+    }
+    all
+}
+
+/// Every byte with the depth of brackets behind it. The `>` of `->` is no bracket.
+fn depths(text: &str) -> impl Iterator<Item = (usize, i32, u8)> {
+    let mut before = (b' ', 0_i32);
+    text.bytes().enumerate().map(move |(at, byte)| {
+        let depth = match byte {
+            b'<' | b'(' | b'[' => before.1 + 1,
+            b'>' if before.0 == b'-' => before.1,
+            b'>' | b')' | b']' => before.1 - 1,
+            _ => before.1,
+        };
+        before = (byte, depth);
+        (at, depth, byte)
+    })
+}
+
+/// The name without type arguments.
+fn canonical(shown: &str) -> String {
+    let Some(rest) = shown.strip_prefix('<') else { return without_arguments(shown) };
+    let end = depths(rest).find(|(_, depth, _)| *depth < 0).map_or(rest.len(), |(at, ..)| at);
+    let (inner, tail) = (&rest[..end], without_arguments(rest.get(end + 1..).unwrap_or_default()));
+    match split_as(inner) {
+        Some((of, name)) => format!("<{} as {}>{tail}", canonical(of), without_arguments(name)),
+        None => format!("{}{tail}", canonical(inner)),
+    }
+}
+
+/// Splits `T as Trait` at the ` as ` of the outermost level.
+fn split_as(text: &str) -> Option<(&str, &str)> {
+    let at = depths(text)
+        .take_while(|(_, depth, _)| *depth >= 0)
+        .find(|(at, depth, _)| *depth == 0 && text.as_bytes()[*at..].starts_with(b" as "))?
+        .0;
+    Some((&text[..at], &text[at + 4..]))
+}
+
+fn without_arguments(text: &str) -> String {
+    let mut out = String::new();
+    let (mut depth, mut before) = (0_usize, ' ');
+    for c in text.chars() {
+        match c {
+            '<' => {
+                if depth == 0 && out.ends_with("::") {
+                    out.truncate(out.len() - 2);
+                }
+                depth += 1;
+            }
+            '>' if before != '-' => depth = depth.saturating_sub(1),
+            _ if depth == 0 => out.push(c),
+            _ => {}
+        }
+        before = c;
+    }
+    out
+}
+
+/// The crate that wrote the function of a v0 symbol.
+fn owner(symbol: &str, shown: &str) -> Option<String> {
+    let mut text = Symbol { text: symbol.strip_prefix("_R")?.as_bytes(), at: 0 };
+    // A path that refers back and forth is no path: the bound ends it.
+    for _ in 0..64 {
+        match text.take()? {
+            b'C' => {
+                text.disambiguator()?;
+                return text.identifier();
+            }
+            b'M' | b'X' => text.disambiguator()?,
+            b'N' => text.at += 1,
+            b'I' => {}
+            b'B' => text.at = text.base62()?,
+            // `<T as Trait>::method`, the trait's own body: the crate of the trait.
+            b'Y' => return trait_crate(shown),
+            _ => return None,
+        }
+    }
+    None
+}
+
+fn trait_crate(shown: &str) -> Option<String> {
+    let rest = shown.strip_prefix('<')?;
+    let end = depths(rest).find(|(_, depth, _)| *depth < 0)?.0;
+    let (_, after) = split_as(&rest[..end])?;
+    Some(after.split("::").next()?.to_owned())
+}
+
+/// A symbol that is being read: <https://doc.rust-lang.org/rustc/symbol-mangling/v0.html>.
+struct Symbol<'a> {
+    text: &'a [u8],
+    at: usize,
+}
+
+impl Symbol<'_> {
+    fn take(&mut self) -> Option<u8> {
+        let byte = *self.text.get(self.at)?;
+        self.at += 1;
+        Some(byte)
+    }
+
+    fn disambiguator(&mut self) -> Option<()> {
+        if self.text.get(self.at) == Some(&b's') {
+            self.at += 1;
+            self.base62()?;
+        }
+        Some(())
+    }
+
+    fn base62(&mut self) -> Option<usize> {
+        let mut value: Option<usize> = None;
+        loop {
+            let digit = match self.take()? {
+                b'_' => return value.map_or(Some(0), |value| value.checked_add(1)),
+                digit @ b'0'..=b'9' => digit - b'0',
+                digit @ b'a'..=b'z' => digit - b'a' + 10,
+                digit @ b'A'..=b'Z' => digit - b'A' + 36,
+                _ => return None,
+            };
+            value = Some(value.unwrap_or(0).checked_mul(62)?.checked_add(usize::from(digit))?);
+        }
+    }
+
+    fn identifier(&mut self) -> Option<String> {
+        if self.text.get(self.at) == Some(&b'u') {
+            self.at += 1;
+        }
+        let mut length = 0_usize;
+        while let Some(digit @ b'0'..=b'9') = self.text.get(self.at) {
+            length = length.checked_mul(10)?.checked_add(usize::from(digit - b'0'))?;
+            self.at += 1;
+        }
+        if self.text.get(self.at) == Some(&b'_') {
+            self.at += 1;
+        }
+        let name = self.text.get(self.at..self.at.checked_add(length)?)?;
+        Some(String::from_utf8_lossy(name).into_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn type_arguments_are_left_out_of_paths() {
+        for (shown, path) in [
+            ("std::fs::read::<&str>", "std::fs::read"),
+            ("<alloc::vec::Vec<u8> as core::fmt::Debug>::fmt", "<alloc::vec::Vec as core::fmt::Debug>::fmt"),
+            (
+                "<std::collections::hash::map::HashMap<a::K, fn(u8) -> b::V>>::iter",
+                "std::collections::hash::map::HashMap::iter",
+            ),
+            ("<<a::T as b::U>::V as c::W<d::X>>::y::<e::Z>", "<<a::T as b::U>::V as c::W>::y"),
+            ("a::b::{closure#0}", "a::b::{closure#0}"),
+            ("getenv", "getenv"),
+        ] {
+            assert_eq!(canonical(shown), path, "{shown}");
+        }
+    }
+
+    #[test]
+    fn the_crate_of_a_function_is_that_which_wrote_it() {
+        // As rustc 1.95 mangles `core::iter::Iterator::fold` for a closure of another crate, and `app::pay::body`.
+        let name = Name::of("_RNvNtCs1234_3app3pay4body");
+        assert_eq!((name.krate.as_str(), name.path.as_str()), ("app", "app::pay::body"));
+        for odd in ["_R", "_RNv", "_RB_", "_RNvC99999999999999999999999", "", "_ZN", "memcpy", "_RNvCs_3é"] {
+            assert_eq!(Name::of(odd).krate, "", "{odd}");
+        }
+    }
+
+    #[test]
+    fn a_hasher_is_ones_own_where_it_is_named_and_not_random() {
+        let map = |shown: &str| Name { shown: shown.into(), ..Name::default() }.has_hasher_of_its_own();
+        assert!(!map("<std::collections::hash::map::HashMap<u8, u8>>::iter"));
+        assert!(!map("<std::collections::hash::map::HashMap<(u8, u8), fn(u8, u8) -> u8>>::iter"));
+        assert!(!map("<std::collections::hash::map::HashMap<u8, u8, std::hash::random::RandomState>>::iter"));
+        assert!(map("<std::collections::hash::map::HashMap<u8, u8, fx::Build>>::iter"));
+        assert!(map("<std::collections::hash::set::HashSet<u8, fx::Build>>::iter"));
+    }
+
+    #[test]
+    fn a_crate_is_mentioned_by_its_own_name_only() {
+        let name = Name { shown: "<my_app::T as other::Uapp::V>::f".into(), ..Name::default() };
+        assert!(name.mentions("my_app") && name.mentions("other") && !name.mentions("app"));
+    }
+
+    #[test]
+    fn closures_have_the_name_of_their_function() {
+        let name = Name { path: "a::b::{closure#0}::{closure#1}".into(), ..Name::default() };
+        assert_eq!(name.plain(), "a::b");
+        let name = Name { path: "a::flow::__body::{closure#0}".into(), ..Name::default() };
+        assert_eq!(name.plain(), "a::flow");
+    }
+}

@@ -1,0 +1,200 @@
+//! A graph with names: who owns a node, where it stands in the source, and where workflows begin.
+//!
+//! Promise: names are made when they are asked for; most nodes are never asked.
+
+use std::cell::{OnceCell, RefCell};
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use crate::graph::{Graph, Id, Kind};
+use crate::lines::Lines;
+use crate::mir::Exposing;
+use crate::names::Name;
+use crate::rules::{Owner, Rules};
+
+/// Crates that keep what they do out of replayed code.
+const ENGINE: [&str; 14] = [
+    "aether",
+    "aether_cli",
+    "aether_core",
+    "aether_effects",
+    "aether_encryption",
+    "aether_macros",
+    "aether_mcp",
+    "aether_otel",
+    "aether_postgres",
+    "aether_rig",
+    "aether_sqlite",
+    "aether_testing",
+    "aether_web",
+    "inventory",
+];
+const LOG: [&str; 4] = ["tracing", "tracing_core", "log", "tracing_subscriber"];
+const STD: [&str; 8] =
+    ["std", "core", "alloc", "hashbrown", "proc_macro", "std_detect", "panic_unwind", "compiler_builtins"];
+/// What generated code names for each kind that its definition allows, before the kind.
+const ALLOWED: &str = "aether_core::private::allowed::allow_";
+/// What a helper names that its author calls deterministic.
+const DETERMINISTIC: &str = "aether_core::private::allowed::deterministic";
+
+/// Everything that was built, with names.
+pub(crate) struct Program<'a> {
+    pub(crate) graph: &'a Graph,
+    pub(crate) rules: &'a Rules,
+    /// Names of the workspace's crates, as symbols have them.
+    local: &'a HashSet<String>,
+    names: Vec<OnceCell<Named>>,
+    /// Functions that make numbers of addresses.
+    exposing: HashSet<Id>,
+    lines: RefCell<HashMap<u32, Lines>>,
+}
+
+/// A name, and what follows from it.
+#[derive(Debug, Default)]
+pub(crate) struct Named {
+    pub(crate) name: Name,
+    /// `None` for data without a name.
+    pub(crate) owner: Option<Owner>,
+    /// What this crate does with the world is seen by nobody.
+    pub(crate) is_quiet: bool,
+}
+
+/// A workflow, or a pure step, which a replay runs again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Root {
+    /// As the program names it.
+    pub(crate) name: String,
+    pub(crate) id: Id,
+    /// Kinds that its definition allows.
+    pub(crate) allowed: HashSet<String>,
+}
+
+impl<'a> Program<'a> {
+    pub(crate) fn new(
+        graph: &'a Graph,
+        rules: &'a Rules,
+        local: &'a HashSet<String>,
+        exposing: &[Exposing],
+    ) -> Self {
+        let names = std::iter::repeat_with(OnceCell::new).take(graph.nodes.len()).collect();
+        let lines = RefCell::default();
+        let mut program = Self { graph, rules, local, names, exposing: HashSet::new(), lines };
+        if !exposing.is_empty() {
+            let code = graph.iter().filter(|(_, node)| node.kind == Kind::Code).map(|(id, _)| id);
+            program.exposing =
+                code.filter(|id| exposing.iter().any(|found| program.is_exposing(*id, found))).collect();
+        }
+        program
+    }
+
+    pub(crate) fn named(&self, id: Id) -> &Named {
+        self.names[id as usize].get_or_init(|| {
+            let Some(symbol) = &self.graph.node(id).symbol else { return Named::default() };
+            let name = Name::of(symbol);
+            let owner = if name.is_v0 { self.owner(&name.krate) } else { Owner::Foreign };
+            Named { is_quiet: self.rules.is_quiet(&name.krate), owner: Some(owner), name }
+        })
+    }
+
+    pub(crate) fn path(&self, id: Id) -> &str {
+        &self.named(id).name.path
+    }
+
+    fn owner(&self, krate: &str) -> Owner {
+        match krate {
+            _ if ENGINE.contains(&krate) => Owner::Engine,
+            _ if self.local.contains(krate) => Owner::Local,
+            _ if LOG.contains(&krate) => Owner::Log,
+            _ if STD.contains(&krate) => Owner::Std,
+            _ => Owner::Registry,
+        }
+    }
+
+    /// Whether a type of the engine occurs in a name.
+    pub(crate) fn mentions_engine(&self, name: &Name) -> bool {
+        ENGINE.iter().any(|krate| name.mentions(krate))
+    }
+
+    /// Whether a type of the workspace occurs in a name.
+    pub(crate) fn mentions_local(&self, name: &Name) -> bool {
+        self.local.iter().any(|krate| name.mentions(krate))
+    }
+
+    /// Whether the first type argument of a function is the engine's.
+    pub(crate) fn is_about_engine(&self, name: &Name) -> bool {
+        name.first_argument_is_of(&ENGINE)
+    }
+
+    /// Whether the function makes a number of an address.
+    pub(crate) fn exposes(&self, id: Id) -> bool {
+        self.exposing.contains(&id)
+    }
+
+    fn is_exposing(&self, id: Id, found: &Exposing) -> bool {
+        let path = self.path(id);
+        match found {
+            Exposing::Path { krate, path: end } => {
+                let before = path.strip_suffix(end.as_str()).filter(|before| before.ends_with("::"));
+                before.is_some_and(|before| before.split("::").next() == Some(krate))
+            }
+            Exposing::Method { name, file, line } => {
+                path.ends_with(name.as_str())
+                    && self.beginning(id).is_some_and(|(of, at)| of.ends_with(file.as_str()) && at >= *line)
+            }
+        }
+    }
+
+    /// Whether the author of a helper calls it deterministic: its code names a mark.
+    pub(crate) fn is_called_deterministic(&self, id: Id) -> bool {
+        self.graph.node(id).references.iter().any(|(to, _)| self.path(*to) == DETERMINISTIC)
+    }
+
+    /// Where workflows begin: what the generated `Workflow::run` makes, and `Step::call` of pure steps.
+    pub(crate) fn roots(&self) -> Vec<Root> {
+        let mut roots: BTreeMap<String, Id> = BTreeMap::new();
+        for (id, node) in self.graph.iter() {
+            let is_candidate = |symbol: &String| {
+                symbol.contains("8Workflow") && symbol.contains("3run")
+                    || symbol.contains("4Step") && symbol.contains("4call")
+            };
+            if node.kind != Kind::Code || !node.symbol.as_ref().is_some_and(is_candidate) {
+                continue;
+            }
+            let of = self.path(id).strip_prefix('<').and_then(|rest| rest.split_once(" as aether_core::"));
+            let Some((of, method)) = of else { continue };
+            let is_pure_step = || {
+                method.ends_with("Step>::call")
+                    && node.references.iter().any(|(to, _)| self.path(*to).ends_with("::workflow_code"))
+            };
+            if method.ends_with("Workflow>::run") || is_pure_step() {
+                roots.insert(of.to_owned(), id);
+            }
+        }
+        roots.into_iter().map(|(name, id)| Root { name, id, allowed: self.allowed(id) }).collect()
+    }
+
+    /// The kinds that a definition allows: its generated code names a mark for each.
+    fn allowed(&self, root: Id) -> HashSet<String> {
+        let marks = self
+            .graph
+            .node(root)
+            .references
+            .iter()
+            .filter_map(|(to, _)| self.path(*to).strip_prefix(ALLOWED));
+        marks.map(|mark| if mark == "uuid" { "random" } else { mark }).map(str::to_owned).collect()
+    }
+
+    /// The first line of a function.
+    fn beginning(&self, id: Id) -> Option<(String, u32)> {
+        self.line(id, self.graph.node(id).place?.start)
+    }
+
+    /// The line at an offset of the section that a function is in.
+    pub(crate) fn line(&self, id: Id, offset: u64) -> Option<(String, u32)> {
+        let place = self.graph.node(id).place?;
+        let mut cache = self.lines.borrow_mut();
+        let lines = cache.entry(place.source).or_insert_with(|| {
+            self.graph.sources.get(place.source as usize).map(Lines::read).unwrap_or_default()
+        });
+        lines.at(place.section, place.start, offset).map(|(file, line)| (file.to_owned(), line))
+    }
+}
