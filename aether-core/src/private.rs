@@ -1,5 +1,6 @@
 //! What generated code calls. Not a public interface: it may change in any release.
 
+pub mod marks;
 mod order;
 
 use std::time::Duration;

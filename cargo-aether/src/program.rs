@@ -32,9 +32,11 @@ const LOG: [&str; 4] = ["tracing", "tracing_core", "log", "tracing_subscriber"];
 const STD: [&str; 8] =
     ["std", "core", "alloc", "hashbrown", "proc_macro", "std_detect", "panic_unwind", "compiler_builtins"];
 /// What generated code names for each kind that its definition allows, before the kind.
-const ALLOWED: &str = "aether_core::private::allowed::allow_";
+const ALLOWED: &str = "aether_core::private::marks::allow_";
+/// What generated code names of a pure step.
+const REPLAYED: &str = "aether_core::private::marks::replayed";
 /// What a helper names that its author calls deterministic.
-const DETERMINISTIC: &str = "aether_core::private::allowed::deterministic";
+const DETERMINISTIC: &str = "aether_core::private::marks::deterministic";
 
 /// Everything that was built, with names.
 pub(crate) struct Program<'a> {
@@ -163,7 +165,7 @@ impl<'a> Program<'a> {
             let Some((of, method)) = of else { continue };
             let is_pure_step = || {
                 method.ends_with("Step>::call")
-                    && node.references.iter().any(|(to, _)| self.path(*to).ends_with("::workflow_code"))
+                    && node.references.iter().any(|(to, _)| self.path(*to) == REPLAYED)
             };
             if method.ends_with("Workflow>::run") || is_pure_step() {
                 roots.insert(of.to_owned(), id);

@@ -43,6 +43,13 @@ fn allows_literal(allows: &[Allow], p: &TokenStream) -> TokenStream {
     quote!(&[#(#allows),*])
 }
 
+/// A call for each check that the definition switches off, so that object files say it.
+pub(crate) fn allow_marks(shape: &Shape) -> TokenStream {
+    let p = private_path(shape);
+    let marks = shape.allows.iter().map(|allow| format_ident!("allow_{}", allow.what));
+    quote!(#(#p::marks::#marks();)*)
+}
+
 /// The declared options over the defaults of the class.
 pub(crate) fn step_options_literal(plan: &StepPlan) -> TokenStream {
     let p = private_path(&plan.shape);

@@ -13,7 +13,9 @@ use super::arguments::{
 use super::body::{body_call, body_function, call_function, engine_fn_signature};
 use super::code::{Expansion, allow_unused, assemble};
 use super::declarations::{linked_item, registration_item, trait_impl, type_item, warning_items};
-use super::definition::{declaration_fingerprint, needs_const, step_def, step_options_literal, variant_name};
+use super::definition::{
+    allow_marks, declaration_fingerprint, needs_const, step_def, step_options_literal, variant_name,
+};
 use super::names::{GeneratedNames, private_path, self_type};
 use crate::parse::item::Owner;
 use crate::plan::{Approval, Arg, ArgumentClosure, Effect, Shape, StepPlan};
@@ -66,6 +68,11 @@ fn step_impl(plan: &StepPlan) -> TokenStream {
     let params = context.into_iter().chain(body_arguments(shape));
     let head = engine_fn_signature(shape, "call", "StepCx", "Args");
     let called = boxed_future(shape, &body_call(shape, params));
+    // A pure step runs again on every replay, as workflow code does.
+    let marks = shape.context.is_none().then(|| {
+        let allowed = allow_marks(shape);
+        quote!(#p::marks::replayed(); #allowed)
+    });
     let key = plan.options.key.as_ref().map(|key| business_key_fn(shape, key));
     let approval = match &plan.options.approval {
         Some(Approval::ByArguments(closure)) => Some(needs_approval_fn(shape, closure)),
@@ -81,7 +88,7 @@ fn step_impl(plan: &StepPlan) -> TokenStream {
         #needs
         #transaction
         #associated
-        #head { #called }
+        #head { #marks #called }
         #classes
         #key
         #approval

@@ -10,7 +10,7 @@ use super::arguments::{
 use super::body::{body_call, body_function, body_path, call_function, engine_fn_signature};
 use super::code::{Expansion, allow_unused, assemble};
 use super::declarations::{linked_item, registration_item, trait_impl, type_item, warning_items};
-use super::definition::{needs_const, workflow_def};
+use super::definition::{allow_marks, needs_const, workflow_def};
 use super::names::{GeneratedNames, private_path, self_type};
 use crate::plan::{Arg, Shape, Version, WorkflowPlan};
 
@@ -56,12 +56,14 @@ fn workflow_impl(plan: &WorkflowPlan) -> TokenStream {
     let (head, called) = (engine_fn_signature(shape, "run", "Cx", "Input"), body_call(shape, params));
     let needs = needs_const(shape, &plan.needs);
     let names = shape.args.iter().map(|arg| &arg.name);
+    let marks = allow_marks(shape);
     let body = quote! {
         const DEF: &'static #p::WorkflowDef = #def;
         const ARGUMENTS: &'static [&'static ::core::primitive::str] = &[#(#names),*];
         #needs
         #associated
         #head {
+            #marks
             ::std::boxed::Box::pin(#p::workflow_code(async move {
                 let mut #cx = #cx;
                 let #tuple = #args;
