@@ -83,7 +83,7 @@ pub use aether_effects::cassette;
 pub use aether_effects::http;
 pub use aether_effects::llm;
 pub use aether_effects::secret::Secret;
-pub use aether_macros::{accepts, step, test, workflow, workflow_mod};
+pub use aether_macros::{accepts, deterministic, step, test, workflow, workflow_mod};
 /// Times and zones: `cx.now()` returns a [`jiff::Timestamp`].
 pub use jiff;
 

@@ -131,6 +131,23 @@ pub fn accepts(options: TokenStream, item: TokenStream) -> TokenStream {
     attribute::accepts::compile(options.into(), item.into()).into()
 }
 
+/// Tells `cargo aether check` that a helper is deterministic enough for workflows, whatever it calls.
+///
+/// `#[deterministic(reason = "..")]` stands on a function or a method. The check does not look behind it, and tells where it
+/// has no effect. Everything else stays: the lints of a workflow's own body, the trap and the double run of tests.
+///
+/// | option | meaning |
+/// |---|---|
+/// | `reason = ".."` | why it is deterministic enough; it must be given |
+/// | `crate = "path"` | where the `aether` crate is |
+///
+/// # Errors
+/// `AE0025` without a reason, or on anything but a function with a body.
+#[proc_macro_attribute]
+pub fn deterministic(options: TokenStream, item: TokenStream) -> TokenStream {
+    attribute::deterministic::compile(options.into(), item.into()).into()
+}
+
 fn run(kind: parse::kind::Kind, options: TokenStream, item: TokenStream) -> TokenStream {
     attribute::item::compile(kind, options.into(), item.into()).into()
 }

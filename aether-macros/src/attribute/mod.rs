@@ -4,6 +4,7 @@
 
 pub(crate) mod accepts;
 pub(crate) mod block;
+pub(crate) mod deterministic;
 pub(crate) mod function;
 pub(crate) mod item;
 pub(crate) mod module;
