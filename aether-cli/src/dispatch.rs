@@ -12,8 +12,8 @@ use crate::args::inbox::Inbox;
 use crate::args::runs::{Runs, Streams};
 use crate::args::store::{Db, Evidence};
 use crate::commands::{
-    backup, check, db, decide, doctor, end, evidence, exchange, fork, graph, history, inbox, ledger, list,
-    queues, schedules, shell, show, signal, start, streams, verify, wait,
+    backup, check, check_code, db, decide, doctor, end, evidence, exchange, fork, graph, history, inbox,
+    ledger, list, queues, schedules, shell, show, signal, start, streams, verify, wait,
 };
 use crate::error::CliError;
 use crate::exit::Exit;
@@ -114,6 +114,7 @@ async fn obey(session: &mut Session, asked: Command, command: clap::Command) -> 
         Command::Graph(args) => graph::graph(session, &args).await,
         Command::Verify(args) => verify::verify(session, &args).await,
         Command::Check(args) => check::check(session, args).await,
+        Command::CheckCode { args } => check_code::check_code(session, &args),
         Command::Export(args) => exchange::export(session, &args).await,
         Command::Import(args) => exchange::import(session, &args).await,
         Command::Db(Db::Status) => db::status(session).await,

@@ -16,6 +16,10 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Find what workflows reach, through all calls, that a replay would not repeat
     Check(Check),
+    /// Print the JSON Schema of a line that `check --json` prints
+    Schema,
+    /// Print the sources that are known: kinds, codes, and what to do instead
+    Sources,
 }
 
 /// Builds the project as `cargo build` does, into a target folder of its own, and reads what its functions name.

@@ -74,7 +74,7 @@ fn check(args: &Check) -> Result<bool, CheckError> {
         return Ok(true);
     }
     let gone = baseline.map(|known| known.take_known(&mut findings)).unwrap_or_default();
-    let stale = allows.stale().into_iter().chain(gone);
+    let stale = allows.stale().into_iter().chain(walk.stale()).chain(gone);
     stale.for_each(|stale| eprintln!("warning: {stale}"));
     print(args, &findings, &rules, &project)?;
     let times = [compiled, read - compiled, began.elapsed() - read].map(|time: Duration| time.as_secs_f64());

@@ -20,6 +20,7 @@ mod walk;
 mod wrapper;
 
 use std::ffi::OsString;
+use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::Parser as _;
@@ -36,9 +37,24 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
     match args::Cli::try_parse_from(args) {
         Ok(args::Cli { command: args::Command::Check(asked) }) => check::run(&asked),
+        Ok(args::Cli { command: args::Command::Schema }) => printed(report::schema()),
+        Ok(args::Cli { command: args::Command::Sources }) => printed(Ok(rules::Rules::new().table())),
         Err(error) => {
             let _nobody_may_read_it = error.print();
             ExitCode::from(if error.use_stderr() { 2 } else { 0 })
         }
+    }
+}
+
+fn printed(text: Result<String, serde_json::Error>) -> ExitCode {
+    let written =
+        text.map_err(std::io::Error::from).and_then(|text| std::io::stdout().write_all(text.as_bytes()));
+    match written {
+        // Who reads no further has seen enough.
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            eprintln!("error: {error}");
+            ExitCode::from(2)
+        }
+        _ => ExitCode::SUCCESS,
     }
 }

@@ -14,19 +14,32 @@ use crate::walk::{Finding, Frame};
 /// Version of the JSON of a finding.
 const SCHEMA: u32 = 1;
 
-/// A finding as JSON: one object a line.
-#[derive(Debug, serde::Serialize)]
+/// What a workflow reaches and a replay does not repeat.
+#[derive(Debug, serde::Serialize, schemars::JsonSchema)]
+#[schemars(rename = "Finding", deny_unknown_fields)]
 struct Line<'a> {
+    /// The version of this schema.
     schema: u32,
-    /// The same for as long as the workflow reaches the same door through the same functions.
+    /// The same for as long as the workflow reaches the same source through the same functions.
     id: String,
+    /// The code whose page explains it.
     code: &'static str,
+    /// The word that `allow(..)` takes.
     kind: &'static str,
     level: Level,
+    /// The workflow, or the pure step.
     workflow: &'a str,
+    /// The function or static that is reached.
     source: &'a str,
+    /// The shortest way there, from the workflow.
     chain: &'a [Frame],
+    /// What to do instead.
     help: &'static str,
+}
+
+/// The schema of a line.
+pub(crate) fn schema() -> Result<String, serde_json::Error> {
+    serde_json::to_string_pretty(&schemars::schema_for!(Line<'static>)).map(|text| text + "\n")
 }
 
 /// The id of a finding.

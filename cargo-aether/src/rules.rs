@@ -9,11 +9,12 @@ use crate::names::Name;
 const TABLE: &str = include_str!("rules.txt");
 
 /// How sure a finding is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Level {
     /// Cannot be told from a harmless use in an object file: shown when it is asked for.
     Note,
+    /// A replay does not repeat it.
     Error,
 }
 
@@ -157,6 +158,22 @@ impl Rules {
     /// All kinds.
     pub(crate) fn kinds(&self) -> Vec<&'static str> {
         self.sources.iter().map(|source| source.kind).collect()
+    }
+
+    /// Whether there are sources of this kind.
+    pub(crate) fn has(&self, kind: &str) -> bool {
+        self.sources.iter().any(|source| source.kind == kind)
+    }
+
+    /// The kinds of sources as a table in Markdown.
+    pub(crate) fn table(&self) -> String {
+        let mut text = String::from("| kind | code | names | instead |\n|---|---|---|---|\n");
+        for Source { kind, code, remedy } in &self.sources {
+            let names = self.rules.iter().filter(|rule| rule.kind == Some(kind)).count();
+            let names = if names == 0 { "every one of the workspace".into() } else { names.to_string() };
+            text += &format!("| `{kind}` | [{code}](diagnostics/{code}.md) | {names} | {remedy} |\n");
+        }
+        text
     }
 
     /// The source of a kind; every kind of the table has one.

@@ -3,7 +3,8 @@
 //! Promise: a reference counts as a call. Bodies of steps, other workflows and logging are not entered; the engine's own
 //! code is followed only where it is generic over types of the workspace.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::cell::RefCell;
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 
 use crate::allow::{Allow, Allows, Kinds};
 use crate::graph::{Id, Kind};
@@ -11,9 +12,10 @@ use crate::program::{Program, Root};
 use crate::rules::{Level, Owner, forgets_order, is_foreign};
 
 /// One hop of a chain: a function that names the next one at this line.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, schemars::JsonSchema)]
 pub(crate) struct Frame {
     pub(crate) function: String,
+    /// `null` where the function was built without lines.
     pub(crate) file: Option<String>,
     pub(crate) line: Option<u32>,
     /// Whether it is code of the workspace.
@@ -57,11 +59,15 @@ struct Step {
 pub(crate) struct Walk<'a> {
     program: &'a Program<'a>,
     allows: &'a Allows,
+    /// Helpers at which walks ended, because their authors call them deterministic.
+    believed: RefCell<BTreeSet<Id>>,
+    /// Kinds that a workflow allows, and in which nothing was found.
+    unused: RefCell<BTreeSet<(String, String)>>,
 }
 
 impl<'a> Walk<'a> {
     pub(crate) fn new(program: &'a Program<'a>, allows: &'a Allows) -> Self {
-        Self { program, allows }
+        Self { program, allows, believed: RefCell::default(), unused: RefCell::default() }
     }
 
     /// Everything that the workflow names and may not, each by the shortest way to it.
@@ -70,8 +76,33 @@ impl<'a> Walk<'a> {
         for (kinds, stops) in self.allows.walks() {
             self.walk(root, &kinds, &stops, &mut found);
         }
+        let is_unused = |kind: &String| found.iter().all(|found| found.kind != kind);
+        let unused = root.allowed.iter().filter(|kind| is_unused(kind) && self.program.rules.has(kind));
+        self.unused.borrow_mut().extend(unused.map(|kind| (root.name.clone(), kind.clone())));
         found.retain(|found| !root.allowed.contains(found.kind));
         found
+    }
+
+    /// What definitions and helpers say that is not needed, after all walks.
+    pub(crate) fn stale(&self) -> Vec<String> {
+        let unused = self.unused.borrow();
+        let unused = unused.iter().map(|(workflow, kind)| {
+            format!(
+                "workflow `{workflow}` allows `{kind}`, and reaches none: remove it, unless the compiler asks for it"
+            )
+        });
+        let believed = self.believed.borrow().clone();
+        let believed = believed.into_iter().filter(|id| {
+            let root = Root { name: String::new(), id: *id, allowed: HashSet::new() };
+            self.findings(&root).is_empty()
+        });
+        let believed = believed.map(|id| {
+            let name = self.program.named(id).name.plain();
+            format!(
+                "`{name}` is called deterministic, and nothing in it could be otherwise: remove the attribute"
+            )
+        });
+        unused.chain(believed).collect()
     }
 
     fn walk(&self, root: &Root, kinds: &Kinds, stops: &[&Allow], found: &mut Vec<Finding>) {
@@ -104,10 +135,11 @@ impl<'a> Walk<'a> {
             }
             for (to, offset) in next {
                 let named = self.program.named(to.0);
-                if reached.contains_key(&to)
-                    || stops.iter().any(|stop| stop.covers(&named.name))
-                    || self.program.is_called_deterministic(to.0)
-                {
+                if reached.contains_key(&to) || stops.iter().any(|stop| stop.covers(&named.name)) {
+                    continue;
+                }
+                if self.program.is_called_deterministic(to.0) {
+                    self.believed.borrow_mut().insert(to.0);
                     continue;
                 }
                 let owner = named.owner.unwrap_or(here.owner);

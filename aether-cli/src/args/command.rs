@@ -92,6 +92,12 @@ pub(crate) enum Command {
     Verify(ManyRuns),
     /// What this program would do with every open run, before it is deployed
     Check(Filter),
+    /// What workflows reach, through all calls, that a replay would not repeat: `cargo aether check`
+    CheckCode {
+        /// What `cargo aether check` takes, such as --notes, or -- --all-targets for cargo
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGS")]
+        args: Vec<String>,
+    },
     /// Write a run, with what belongs to it, to a file
     Export(Export),
     /// Load an exported run into a store that does not have it

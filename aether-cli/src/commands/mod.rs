@@ -4,6 +4,7 @@
 
 pub(crate) mod backup;
 pub(crate) mod check;
+pub(crate) mod check_code;
 pub(crate) mod db;
 pub(crate) mod decide;
 #[cfg(feature = "web")]

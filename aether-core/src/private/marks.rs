@@ -12,9 +12,11 @@ macro_rules! marks {
 
 marks! {
     allow_address
+    allow_backtrace
     allow_blocking
     allow_clock
     allow_env
+    allow_foreign
     allow_fs
     allow_hash
     allow_http

@@ -201,9 +201,11 @@ mod tests {
             assert!(page.starts_with(&format!("# {}: ", code.id)), "no page for {}", code.id);
             assert!(page.contains(code.why), "the page of {} gives another reason", code.id);
         }
+        // What no lint sees, and `cargo aether check` finds, has pages of its own.
+        let of_the_check = ["AE0132"];
         let ids: std::collections::BTreeSet<&str> = ALL.iter().map(|code| code.id).collect();
         assert_eq!(ids.len(), ALL.len());
-        assert_eq!(std::fs::read_dir(pages).map(Iterator::count).unwrap_or(0), ALL.len());
+        assert_eq!(std::fs::read_dir(pages).map(Iterator::count).unwrap_or(0), ALL.len() + of_the_check.len());
     }
 
     #[test]

@@ -30,6 +30,9 @@ const NAMES: &[(&str, &Code)] = &[
     ("macro", code::HIDDEN_AWAIT),
 ];
 
+/// The names of what no lint sees, and `cargo aether check` finds.
+const FOUND_BY_CHECK: &[&str] = &["backtrace", "foreign"];
+
 /// Whether `code` was switched off.
 pub(crate) fn allowed(code: &Code, allows: &[Allow]) -> bool {
     NAMES
@@ -52,7 +55,8 @@ pub(crate) fn read(name: &Ident, value: &Value, diagnostics: &mut Diagnostics) -
     let mut allows = Vec::new();
     for opt in list.iter().filter(|opt| opt.name != "reason") {
         let what = opt.name.to_string();
-        let known: Vec<&str> = NAMES.iter().map(|(name, _)| *name).collect();
+        let known: Vec<&str> =
+            NAMES.iter().map(|(name, _)| *name).chain(FOUND_BY_CHECK.iter().copied()).collect();
         if !known.contains(&what.as_str()) || !matches!(opt.value, Value::Flag) {
             let near = did_you_mean(&what, &known);
             let help = format!("one of: {}", known.join(", "));

@@ -1,0 +1,8 @@
+//! `cargo aether check` on programs that cargo builds: the corpora, the ways to let something pass, and what it refuses.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
+
+mod corpora;
+mod planted;
+mod project;
+mod refusals;
