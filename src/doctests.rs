@@ -36,6 +36,7 @@ pages! {
     contents = "README"
     console = "console"
     changes = "changes"
+    check = "check"
     data_changes = "data-changes"
     encryption = "encryption"
     evidence = "evidence"

@@ -10,7 +10,8 @@ use crate::allow::{AllowError, Allows};
 use crate::args::Check;
 use crate::baseline::{Baseline, BaselineError};
 use crate::build::{BuildError, Project};
-use crate::graph::{Graph, ReadError};
+use crate::graph::nodes::Graph;
+use crate::graph::parts::ReadError;
 use crate::mir;
 use crate::program::Program;
 use crate::report;
@@ -57,16 +58,18 @@ fn check(args: &Check) -> Result<bool, CheckError> {
         args.baseline.as_deref().filter(|_| !args.write_baseline).map(Baseline::read).transpose()?;
     let built = project.build(args)?;
     let compiled = began.elapsed();
-    let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    let graph = Graph::read(&built.files, args.jobs.unwrap_or(processors))?;
+    let jobs = args.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
+    let graph = Graph::read(&built.files, jobs)?;
     let read = began.elapsed();
-    let exposing: Vec<_> = built.mir.iter().flat_map(|(file, krate)| mir::exposing(file, krate)).collect();
-    let program = Program::new(&graph, &rules, &built.local, &exposing);
+    let told: Vec<_> = built.mir.iter().flat_map(|(file, krate)| mir::read(file, krate)).collect();
+    let program = Program::new(&graph, &rules, &built.local, &told);
     let (walk, roots) = (Walk::new(&program, &allows), program.roots());
     if roots.is_empty() {
         return Err(CheckError::NoWorkflow);
     }
-    let mut findings: Vec<Finding> = roots.iter().flat_map(|root| walk.findings(root)).collect();
+    let looked = walk.all(&roots, jobs);
+    let mut findings: Vec<Finding> =
+        looked.iter().flat_map(|looked| looked.findings.iter().cloned()).collect();
     findings.retain(|found| args.notes || found.level == Level::Error);
     if let Some(file) = args.baseline.as_deref().filter(|_| args.write_baseline) {
         Baseline::write(file, &findings)?;
@@ -74,7 +77,7 @@ fn check(args: &Check) -> Result<bool, CheckError> {
         return Ok(true);
     }
     let gone = baseline.map(|known| known.take_known(&mut findings)).unwrap_or_default();
-    let stale = allows.stale().into_iter().chain(walk.stale()).chain(gone);
+    let stale = walk.stale(&roots, &looked).into_iter().chain(gone);
     stale.for_each(|stale| eprintln!("warning: {stale}"));
     print(args, &findings, &rules, &project)?;
     let times = [compiled, read - compiled, began.elapsed() - read].map(|time: Duration| time.as_secs_f64());

@@ -10,7 +10,7 @@ use gimli::{
 };
 use object::{File, Object, ObjectSection, ObjectSymbol, RelocationTarget};
 
-use crate::graph::Source;
+use crate::graph::parts::Source;
 
 /// Places in sections of an object file, with the lines that they come from.
 #[derive(Debug, Default)]

@@ -1,50 +1,142 @@
-//! Addresses that become numbers: what leaves no reference in an object file, read from the MIR of the workspace's crates.
+//! What leaves no reference in an object file, read from the MIR of the workspace's crates: addresses that become numbers or
+//! are compared, assembly, and folds that do not depend on an order.
 //!
 //! Promise: MIR is text that the compiler changes at will; what is not understood in it is passed over.
 
+use std::collections::HashSet;
 use std::path::Path;
 
-/// A function of the workspace that makes a number of an address, as MIR names it.
+/// What is told of one function.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Exposing {
-    /// The crate, and the end of a path: MIR leaves modules out where a name is the only one.
-    Path { krate: String, path: String },
+pub(crate) struct Told {
+    pub(crate) krate: String,
+    pub(crate) place: Place,
+    pub(crate) oddity: Oddity,
+}
+
+/// A function of the workspace, as MIR names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// The end of a path: MIR leaves modules out where a name is the only one.
+    Path(String),
     /// A method: its name, and where its `impl` begins.
     Method { name: String, file: String, line: u32 },
 }
 
-/// What MIR calls it.
-const MARKS: [&str; 3] = ["(PointerExposeProvenance)", ">::addr(", ">::expose_provenance("];
-
-/// The functions in a MIR file of the crate `krate`.
-pub(crate) fn exposing(file: &Path, krate: &str) -> Vec<Exposing> {
-    std::fs::read_to_string(file).map(|text| in_text(&text, krate)).unwrap_or_default()
+/// What is told of a function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Oddity {
+    /// It makes a number of an address.
+    AddressAsNumber,
+    /// It asks which of two addresses is the lower one.
+    OrderOfAddresses,
+    Assembly,
+    /// A closure of two arguments that adds the second to the first, or the like.
+    CommutativeFold,
 }
 
-fn in_text(text: &str, krate: &str) -> Vec<Exposing> {
-    let (mut found, mut within) = (Vec::new(), None);
-    for line in text.lines() {
-        if let Some(head) = line.strip_prefix("fn ") {
-            within = function(head, krate);
-        } else if line.trim_start().starts_with('_')
-            && MARKS.iter().any(|mark| line.contains(mark))
-            && let Some(function) = within.take()
-        {
-            found.push(function);
+impl Place {
+    /// The last name in it, as symbols have it.
+    pub(crate) fn last(&self) -> &str {
+        let path = match self {
+            Self::Path(path) => path,
+            Self::Method { name, .. } => name,
+        };
+        path.rsplit("::").find(|name| !name.starts_with('{')).unwrap_or(path)
+    }
+}
+
+impl Oddity {
+    /// The kind of source that it is, and its name, where it is one.
+    pub(crate) const fn source(self) -> Option<(&'static str, &'static str)> {
+        match self {
+            Self::AddressAsNumber => Some(("address", "an address as a number")),
+            Self::OrderOfAddresses => Some(("address", "the order of addresses")),
+            Self::Assembly => Some(("foreign", "assembly")),
+            Self::CommutativeFold => None,
         }
+    }
+}
+
+/// What a MIR file of the crate `krate` tells.
+pub(crate) fn read(file: &Path, krate: &str) -> Vec<Told> {
+    let told = std::fs::read_to_string(file).map(|text| in_text(&text)).unwrap_or_default();
+    told.into_iter().map(|(place, oddity)| Told { krate: krate.to_owned(), place, oddity }).collect()
+}
+
+fn in_text(text: &str) -> Vec<(Place, Oddity)> {
+    let mut found = Vec::new();
+    // A function ends at the first brace that stands at the beginning of a line.
+    for function in text.split("\n}\n") {
+        let Some(at) = function.rfind("\nfn ").map(|at| at + 1).or(function.starts_with("fn ").then_some(0))
+        else {
+            continue;
+        };
+        let (head, body) = function[at + 3..].split_once('\n').unwrap_or_default();
+        let Some(place) = place(head) else { continue };
+        let mut told = HashSet::new();
+        told.extend(body.lines().filter_map(|line| oddity(line, body, head)));
+        if is_commutative_fold(head, body) {
+            told.insert(Oddity::CommutativeFold);
+        }
+        found.extend(told.into_iter().map(|oddity| (place.clone(), oddity)));
     }
     found
 }
 
-fn function(head: &str, krate: &str) -> Option<Exposing> {
+fn place(head: &str) -> Option<Place> {
     let (path, _) = head.split_once("(_1").or_else(|| head.split_once("()"))?;
     let Some((_, rest)) = path.split_once("<impl at ") else {
-        return Some(Exposing::Path { krate: krate.into(), path: path.into() });
+        return Some(Place::Path(path.into()));
     };
     let (place, method) = rest.split_once('>')?;
     let mut place = place.split(':');
     let (file, line) = (place.next()?.to_owned(), place.next()?.parse().ok()?);
-    Some(Exposing::Method { name: method.to_owned(), file, line })
+    Some(Place::Method { name: method.to_owned(), file, line })
+}
+
+fn oddity(line: &str, body: &str, head: &str) -> Option<Oddity> {
+    let line = line.trim_start();
+    if line.starts_with("asm!(") {
+        return Some(Oddity::Assembly);
+    }
+    let (_, value) = line.split_once(" = ").filter(|_| line.starts_with('_'))?;
+    if ["(PointerExposeProvenance)", ">::addr(", ">::expose_provenance("]
+        .iter()
+        .any(|mark| value.contains(mark))
+    {
+        return Some(Oddity::AddressAsNumber);
+    }
+    let compared =
+        ["Lt(", "Le(", "Gt(", "Ge(", "Cmp("].iter().find_map(|operation| value.strip_prefix(operation))?;
+    let is_pointer = |operand: &str| {
+        let local = operand.trim().trim_start_matches("copy ").trim_start_matches("move ");
+        let is_declared = |kind: &str| [body, head].iter().any(|of| of.contains(&format!("{local}{kind}")));
+        local.starts_with('_') && [": *const ", ": *mut "].iter().any(|kind| is_declared(kind))
+    };
+    compared.split([',', ')']).take(2).any(is_pointer).then_some(Oddity::OrderOfAddresses)
+}
+
+/// Whether a closure's first argument is used once, and only so that the order of calls does not show in the result.
+fn is_commutative_fold(head: &str, body: &str) -> bool {
+    const OPERATIONS: [&str; 7] =
+        ["AddWithOverflow(", "MulWithOverflow(", "Add(", "BitXor(", "BitOr(", "BitAnd(", "Mul("];
+    let whole =
+        ["u8", "u16", "u32", "u64", "u128", "usize", "i8", "i16", "i32", "i64", "i128", "isize", "bool"];
+    let is_closure = head.contains("{closure#") && head.contains(", _3: ");
+    if !is_closure || !whole.iter().any(|of| head.ends_with(&format!(" -> {of} {{"))) {
+        return false;
+    }
+    let uses = |line: &&str| {
+        let is_debug = line.trim_start().starts_with("debug ");
+        !is_debug
+            && line
+                .match_indices("_2")
+                .any(|(at, _)| !line[at + 2..].starts_with(|c: char| c.is_ascii_digit()))
+    };
+    let lines: Vec<&str> = body.lines().filter(uses).collect();
+    let [line] = lines.as_slice() else { return false };
+    OPERATIONS.iter().any(|operation| line.contains(&format!(" = {operation}copy _2, ")))
 }
 
 #[cfg(test)]
@@ -54,6 +146,8 @@ mod tests {
     #[test]
     fn a_function_is_named_once_however_often_it_does_it() {
         let text = "\
+// WARNING: this is no stable format.
+
 fn helpers::tag(_1: &T) -> usize {
     bb0: {
         _2 = copy _3 as usize (PointerExposeProvenance);
@@ -71,8 +165,47 @@ fn helpers::fine() -> usize {
     // a comment of (PointerExposeProvenance)
 }
 ";
-        let path = Exposing::Path { krate: "app".into(), path: "helpers::tag".into() };
-        let method = Exposing::Method { name: "::key".into(), file: "src/lib.rs".into(), line: 7 };
-        assert_eq!(in_text(text, "app"), [path, method]);
+        let path = Place::Path("helpers::tag".into());
+        let method = Place::Method { name: "::key".into(), file: "src/lib.rs".into(), line: 7 };
+        assert_eq!((path.last(), method.last()), ("tag", "key"));
+        assert_eq!(in_text(text), [(path, Oddity::AddressAsNumber), (method, Oddity::AddressAsNumber)]);
+    }
+
+    #[test]
+    fn pointers_are_compared_and_assembly_is_run() {
+        let told = |body: &str| {
+            let text = format!("fn look(_1: *const u8, _2: u8) -> bool {{\n{body}\n}}\n");
+            in_text(&text).into_iter().map(|(_, oddity)| oddity).collect::<Vec<_>>()
+        };
+        assert_eq!(told("        _0 = Lt(copy _1, move _4);"), [Oddity::OrderOfAddresses]);
+        assert_eq!(
+            told("    let _4: *mut T;\n        _0 = Cmp(move _4, copy _5);"),
+            [Oddity::OrderOfAddresses]
+        );
+        assert_eq!(told("        _0 = Lt(copy _2, move _4);"), []);
+        // Which is the same one does not change from run to run.
+        assert_eq!(told("        _0 = Eq(copy _1, move _4);"), []);
+        assert_eq!(told("        asm!(\"rdtsc\", out(\"eax\") _3) -> [return: bb1];"), [Oddity::Assembly]);
+    }
+
+    #[test]
+    fn a_fold_that_adds_forgets_the_order() {
+        let is_blind = |of: &str, line: &str| {
+            let text = format!(
+                "fn look::{{closure#0}}(_1: &mut {{closure}}, _2: {of}, _3: u64) -> {of} {{\n    debug sum => _2;\n{line}\n}}\n"
+            );
+            in_text(&text).iter().any(|(_, oddity)| *oddity == Oddity::CommutativeFold)
+        };
+        assert!(is_blind("u64", "        _0 = BitXor(copy _2, move _6);"));
+        assert!(is_blind(
+            "u64",
+            "        _7 = AddWithOverflow(copy _2, copy _3);\n        _0 = move (_7.0: u64);"
+        ));
+        assert!(!is_blind("f64", "        _0 = Add(copy _2, copy _3);"));
+        assert!(!is_blind(
+            "u64",
+            "        _4 = Mul(copy _2, const 31_u64);\n        _0 = Add(copy _2, copy _3);"
+        ));
+        assert!(!is_blind("u64", "        _0 = mix(copy _2, copy _3) -> [return: bb1];"));
     }
 }

@@ -50,6 +50,15 @@ impl Name {
         arguments.len() > usual && !arguments.last().is_some_and(|hasher| hasher.contains("RandomState"))
     }
 
+    /// The last type argument of a type that is called `of`, where one occurs in the name.
+    pub(crate) fn last_argument_of(&self, of: &str) -> Option<&str> {
+        let (at, _) = self.shown.match_indices(of).find(|(at, _)| {
+            self.shown[at + of.len()..].starts_with('<') || self.shown[at + of.len()..].starts_with("::<")
+        })?;
+        let rest = self.shown[at + of.len()..].trim_start_matches(':').strip_prefix('<')?;
+        arguments(rest).last().map(|argument| argument.trim())
+    }
+
     /// As a reader writes it: without the markers of closures and of generated functions.
     pub(crate) fn plain(&self) -> String {
         let mut out = String::new();

@@ -2,14 +2,15 @@
 //!
 //! Promise: names are made when they are asked for; most nodes are never asked.
 
-use std::cell::{OnceCell, RefCell};
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
-use crate::graph::{Graph, Id, Kind};
+use crate::graph::nodes::{Graph, Id};
+use crate::graph::parts::Kind;
 use crate::lines::Lines;
-use crate::mir::Exposing;
+use crate::mir::{Oddity, Place, Told};
 use crate::names::Name;
-use crate::rules::{Owner, Rules};
+use crate::rules::{Owner, RuleNumber, Rules};
 
 /// Crates that keep what they do out of replayed code.
 const ENGINE: [&str; 14] = [
@@ -44,10 +45,11 @@ pub(crate) struct Program<'a> {
     pub(crate) rules: &'a Rules,
     /// Names of the workspace's crates, as symbols have them.
     local: &'a HashSet<String>,
-    names: Vec<OnceCell<Named>>,
-    /// Functions that make numbers of addresses.
-    exposing: HashSet<Id>,
-    lines: RefCell<HashMap<u32, Lines>>,
+    names: Vec<OnceLock<Box<Named>>>,
+    /// The mark of helpers that their authors call deterministic.
+    deterministic: Option<Id>,
+    told_by_mir: HashMap<Id, Vec<Oddity>>,
+    lines: Mutex<HashMap<u32, Lines>>,
 }
 
 /// A name, and what follows from it.
@@ -58,6 +60,16 @@ pub(crate) struct Named {
     pub(crate) owner: Option<Owner>,
     /// What this crate does with the world is seen by nobody.
     pub(crate) is_quiet: bool,
+    /// The rule that counts for it.
+    pub(crate) rule: Option<RuleNumber>,
+    /// Nothing is looked at behind it.
+    pub(crate) is_closed: bool,
+    /// It is another's to answer for: a step's body, another workflow, logging.
+    pub(crate) is_barrier: bool,
+    /// A type of the workspace occurs in it.
+    pub(crate) mentions_local: bool,
+    /// A type of the engine occurs in it.
+    pub(crate) mentions_engine: bool,
 }
 
 /// A workflow, or a pure step, which a replay runs again.
@@ -71,29 +83,46 @@ pub(crate) struct Root {
 }
 
 impl<'a> Program<'a> {
-    pub(crate) fn new(
-        graph: &'a Graph,
-        rules: &'a Rules,
-        local: &'a HashSet<String>,
-        exposing: &[Exposing],
-    ) -> Self {
-        let names = std::iter::repeat_with(OnceCell::new).take(graph.nodes.len()).collect();
-        let lines = RefCell::default();
-        let mut program = Self { graph, rules, local, names, exposing: HashSet::new(), lines };
-        if !exposing.is_empty() {
-            let code = graph.iter().filter(|(_, node)| node.kind == Kind::Code).map(|(id, _)| id);
-            program.exposing =
-                code.filter(|id| exposing.iter().any(|found| program.is_exposing(*id, found))).collect();
+    pub(crate) fn new(graph: &'a Graph, rules: &'a Rules, local: &'a HashSet<String>, told: &[Told]) -> Self {
+        let names = std::iter::repeat_with(OnceLock::new).take(graph.nodes.len()).collect();
+        let (lines, told_by_mir) = (Mutex::default(), HashMap::new());
+        let mut program = Self { graph, rules, local, names, deterministic: None, told_by_mir, lines };
+        // Symbols hold the names of functions and crates as they are, so most are passed over unread.
+        let having = |text: &str| -> Vec<Id> {
+            let has = |symbol: &String| symbol.contains(text);
+            graph.iter().filter(|(_, node)| node.symbol.as_ref().is_some_and(has)).map(|(id, _)| id).collect()
+        };
+        let mark = having("5marks13deterministic");
+        program.deterministic = mark.into_iter().find(|id| program.path(*id) == DETERMINISTIC);
+        let mut of_crate: HashMap<&str, Vec<Id>> = HashMap::new();
+        for told in told {
+            let candidates = of_crate.entry(&told.krate).or_insert_with(|| having(&told.krate));
+            let is_it = |id: &&Id| {
+                let node = graph.node(**id);
+                let has_name = node.symbol.as_ref().is_some_and(|symbol| symbol.contains(told.place.last()));
+                node.kind == Kind::Code && has_name && program.is_of(**id, told)
+            };
+            let found: Vec<Id> = candidates.iter().filter(is_it).copied().collect();
+            found.into_iter().for_each(|id| program.told_by_mir.entry(id).or_default().push(told.oddity));
         }
         program
     }
 
     pub(crate) fn named(&self, id: Id) -> &Named {
         self.names[id as usize].get_or_init(|| {
-            let Some(symbol) = &self.graph.node(id).symbol else { return Named::default() };
+            let Some(symbol) = &self.graph.node(id).symbol else { return Box::default() };
             let name = Name::of(symbol);
             let owner = if name.is_v0 { self.owner(&name.krate) } else { Owner::Foreign };
-            Named { is_quiet: self.rules.is_quiet(&name.krate), owner: Some(owner), name }
+            Box::new(Named {
+                is_quiet: self.rules.is_quiet(&name.krate),
+                owner: Some(owner),
+                rule: self.rules.first(&name),
+                is_closed: self.rules.is_closed(&name),
+                is_barrier: owner == Owner::Log || is_barrier(&name.path),
+                mentions_local: self.local.iter().any(|krate| name.mentions(krate)),
+                mentions_engine: ENGINE.iter().any(|krate| name.mentions(krate)),
+                name,
+            })
         })
     }
 
@@ -111,34 +140,25 @@ impl<'a> Program<'a> {
         }
     }
 
-    /// Whether a type of the engine occurs in a name.
-    pub(crate) fn mentions_engine(&self, name: &Name) -> bool {
-        ENGINE.iter().any(|krate| name.mentions(krate))
-    }
-
-    /// Whether a type of the workspace occurs in a name.
-    pub(crate) fn mentions_local(&self, name: &Name) -> bool {
-        self.local.iter().any(|krate| name.mentions(krate))
-    }
-
     /// Whether the first type argument of a function is the engine's.
     pub(crate) fn is_about_engine(&self, name: &Name) -> bool {
         name.first_argument_is_of(&ENGINE)
     }
 
-    /// Whether the function makes a number of an address.
-    pub(crate) fn exposes(&self, id: Id) -> bool {
-        self.exposing.contains(&id)
+    /// What the MIR of a function says that its object code does not.
+    pub(crate) fn told_by_mir(&self, id: Id) -> &[Oddity] {
+        self.told_by_mir.get(&id).map_or(&[], Vec::as_slice)
     }
 
-    fn is_exposing(&self, id: Id, found: &Exposing) -> bool {
+    /// The function that MIR tells something of, if it is `id`.
+    fn is_of(&self, id: Id, told: &Told) -> bool {
         let path = self.path(id);
-        match found {
-            Exposing::Path { krate, path: end } => {
+        match &told.place {
+            Place::Path(end) => {
                 let before = path.strip_suffix(end.as_str()).filter(|before| before.ends_with("::"));
-                before.is_some_and(|before| before.split("::").next() == Some(krate))
+                before.is_some_and(|before| before.split("::").next() == Some(&told.krate))
             }
-            Exposing::Method { name, file, line } => {
+            Place::Method { name, file, line } => {
                 path.ends_with(name.as_str())
                     && self.beginning(id).is_some_and(|(of, at)| of.ends_with(file.as_str()) && at >= *line)
             }
@@ -147,7 +167,8 @@ impl<'a> Program<'a> {
 
     /// Whether the author of a helper calls it deterministic: its code names a mark.
     pub(crate) fn is_called_deterministic(&self, id: Id) -> bool {
-        self.graph.node(id).references.iter().any(|(to, _)| self.path(*to) == DETERMINISTIC)
+        self.deterministic
+            .is_some_and(|mark| self.graph.node(id).references.iter().any(|(to, _)| *to == mark))
     }
 
     /// Where workflows begin: what the generated `Workflow::run` makes, and `Step::call` of pure steps.
@@ -193,10 +214,20 @@ impl<'a> Program<'a> {
     /// The line at an offset of the section that a function is in.
     pub(crate) fn line(&self, id: Id, offset: u64) -> Option<(String, u32)> {
         let place = self.graph.node(id).place?;
-        let mut cache = self.lines.borrow_mut();
+        let mut cache = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
         let lines = cache.entry(place.source).or_insert_with(|| {
             self.graph.sources.get(place.source as usize).map(Lines::read).unwrap_or_default()
         });
         lines.at(place.section, place.start, offset).map(|(file, line)| (file.to_owned(), line))
     }
+}
+
+/// A step's body may do as it likes, and another workflow is looked at for itself. Arguments are encoded in workflow code.
+fn is_barrier(path: &str) -> bool {
+    if !path.contains(" as aether_core::") {
+        return false;
+    }
+    let of_step =
+        path.rsplit_once("Step>::").is_some_and(|(_, method)| !method.contains("::") && method != "encode");
+    of_step || path.ends_with("Workflow>::run")
 }

@@ -52,6 +52,7 @@ pub(crate) struct Door {
     pub(crate) kind: &'static str,
     /// It calls back: the walk goes on behind it.
     pub(crate) calls_back: bool,
+    pub(crate) level: Level,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -59,9 +60,15 @@ struct Rule {
     /// `None` for a name that is known to be no door.
     kind: Option<&'static str>,
     pattern: &'static str,
+    /// The pattern is of a name with its type arguments.
+    is_of_shown: bool,
     who: Who,
     calls_back: bool,
+    level: Level,
 }
+
+/// Number of the rule that counts for a name.
+pub(crate) type RuleNumber = u16;
 
 /// Who must name a door for it to count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,6 +76,8 @@ enum Who {
     Anyone,
     /// Not the standard library's own generic code, such as a `HashMap` that draws its keys.
     NotStd,
+    /// Code of the workspace, and the standard library's generic code that it calls.
+    Near,
     Local,
 }
 
@@ -120,34 +129,52 @@ impl Rules {
                 Some(Section::Kind(kind)) => Some(*kind),
             };
             let (who, calls_back) = first.strip_suffix('+').map_or((first, false), |who| (who, true));
+            let (who, level) = who.strip_suffix('?').map_or((who, Level::Error), |who| (who, Level::Note));
             let who = match who {
                 "any" => Who::Anyone,
                 "notstd" => Who::NotStd,
+                "near" => Who::Near,
                 "local" => Who::Local,
                 _ => return Err(wrong()),
             };
-            read.rules.push(Rule { kind, pattern: rest.trim(), who, calls_back });
+            let (pattern, is_of_shown) =
+                rest.trim().strip_prefix('=').map_or((rest.trim(), false), |rest| (rest, true));
+            read.rules.push(Rule { kind, pattern, is_of_shown, who, calls_back, level });
         }
         Ok(read)
     }
 
-    /// The door that `name` is, where `caller` names it.
-    pub(crate) fn door(&self, name: &Name, caller: Owner) -> Option<Door> {
-        let rule = self.first(&name.path)?;
+    /// The rule that counts for `name`: the first that fits it.
+    pub(crate) fn first(&self, name: &Name) -> Option<RuleNumber> {
+        let at = self.rules.iter().position(|rule| rule.fits(name))?;
+        RuleNumber::try_from(at).ok()
+    }
+
+    /// The door that `name` is by `rule`, where code of `caller` names it: the standard library's code, of which `behind` is
+    /// who called it.
+    pub(crate) fn door(
+        &self,
+        rule: Option<RuleNumber>,
+        name: &Name,
+        caller: Owner,
+        behind: Owner,
+    ) -> Option<Door> {
+        let rule = self.rules.get(usize::from(rule?))?;
         let counts = match rule.who {
             Who::Anyone => true,
             Who::NotStd => caller != Owner::Std,
+            Who::Near => caller == Owner::Local || (caller == Owner::Std && behind == Owner::Local),
             Who::Local => caller == Owner::Local,
         };
         let kind = rule.kind.filter(|_| counts)?;
         // A map with a hasher of its own has an order of its own.
         let is_random = kind != "hash" || !name.has_hasher_of_its_own();
-        is_random.then_some(Door { kind, calls_back: rule.calls_back })
+        is_random.then_some(Door { kind, calls_back: rule.calls_back, level: rule.level })
     }
 
     /// Whether nothing is looked at behind this name.
-    pub(crate) fn is_closed(&self, path: &str) -> bool {
-        self.rules.iter().any(|rule| !rule.calls_back && fits(rule.pattern, path))
+    pub(crate) fn is_closed(&self, name: &Name) -> bool {
+        self.rules.iter().any(|rule| !rule.calls_back && rule.fits(name))
     }
 
     /// Whether what this crate names does not count.
@@ -181,9 +208,11 @@ impl Rules {
         let known = self.sources.iter().find(|source| source.kind == kind).copied();
         known.unwrap_or(Source { kind, code: "AE0100", remedy: "do it in a step" })
     }
+}
 
-    fn first(&self, path: &str) -> Option<&Rule> {
-        self.rules.iter().find(|rule| fits(rule.pattern, path))
+impl Rule {
+    fn fits(&self, name: &Name) -> bool {
+        fits(self.pattern, if self.is_of_shown { &name.shown } else { &name.path })
     }
 }
 
@@ -198,7 +227,7 @@ fn fits(pattern: &str, path: &str) -> bool {
     if let Some(exact) = pattern.strip_suffix('$') {
         return exact == path;
     }
-    let mut parts = pattern.split('*');
+    let mut parts = pattern.split('%');
     let Some(mut rest) = parts.next().and_then(|first| path.strip_prefix(first)) else { return false };
     for part in parts {
         let Some(at) = rest.find(part) else { return false };
@@ -207,6 +236,41 @@ fn fits(pattern: &str, path: &str) -> bool {
     // `Instant::now` is no `Instant::nowhere`; `std::env::` is all of it.
     let ends_in_a_name = pattern.ends_with(|c: char| c.is_alphanumeric());
     !(ends_in_a_name && rest.starts_with(|c: char| c.is_alphanumeric() || c == '_'))
+}
+
+/// Whether this call changes something that only counts: a cell of a number, and no cache.
+pub(crate) fn counts_up(name: &Name) -> bool {
+    const SCALARS: [&str; 17] = [
+        "u8",
+        "u16",
+        "u32",
+        "u64",
+        "u128",
+        "usize",
+        "i8",
+        "i16",
+        "i32",
+        "i64",
+        "i128",
+        "isize",
+        "bool",
+        "char",
+        "f32",
+        "f64",
+        "core::time::Duration",
+    ];
+    let method = name.path.rsplit("::").next().unwrap_or_default();
+    if name.path.starts_with("core::sync::atomic::Atomic") {
+        return method.starts_with("fetch_")
+            || method.starts_with("compare_")
+            || ["swap", "store"].contains(&method);
+    }
+    let is_taken = ["lock", "write", "borrow_mut", "set", "replace", "get_mut"].contains(&method);
+    is_taken
+        && name
+            .last_argument_of("Mutex")
+            .or(name.last_argument_of("RwLock"))
+            .is_some_and(|of| SCALARS.contains(&of))
 }
 
 /// Whether this call makes the order of a hash map not matter, where the function that goes through the map makes it.
@@ -240,6 +304,11 @@ mod tests {
         Name { shown: path.into(), path: path.into(), ..Name::default() }
     }
 
+    fn door(rules: &Rules, path: &str, caller: Owner) -> Option<Door> {
+        let name = name(path);
+        rules.door(rules.first(&name), &name, caller, caller)
+    }
+
     #[test]
     fn every_line_of_the_table_is_read_and_every_kind_has_a_code_and_a_remedy() {
         let rules = Rules::read(TABLE).unwrap();
@@ -257,7 +326,7 @@ mod tests {
     #[test]
     fn a_door_is_a_whole_name() {
         let rules = Rules::new();
-        let kind = |path: &str| rules.door(&name(path), Owner::Local).map(|door| door.kind);
+        let kind = |path: &str| door(&rules, path, Owner::Local).map(|door| door.kind);
         assert_eq!(kind("std::time::SystemTime::now"), Some("clock"));
         assert_eq!(kind("std::time::SystemTime::nowhere"), None);
         assert_eq!(kind("std::env::var_os"), Some("env"));
@@ -270,19 +339,25 @@ mod tests {
         );
         assert_eq!(kind("tokio::runtime::handle::Handle::spawn"), Some("spawn"));
         assert_eq!(kind("tokio::runtime::context::current"), None);
-        assert!(rules.is_closed("tokio::runtime::context::current"));
+        assert!(rules.is_closed(&name("tokio::runtime::context::current")));
     }
 
     #[test]
     fn who_names_a_door_matters() {
         let rules = Rules::new();
-        let random = name("std::hash::random::RandomState::new");
-        assert!(rules.door(&random, Owner::Std).is_none() && rules.door(&random, Owner::Registry).is_some());
-        let backtrace = name("std::backtrace::Backtrace::capture");
+        let counts = |path: &str, caller, behind| {
+            let name = name(path);
+            rules.door(rules.first(&name), &name, caller, behind).is_some()
+        };
+        let random = "std::hash::random::RandomState::new";
+        assert!(counts(random, Owner::Local, Owner::Local));
+        // A `HashMap` that draws its keys, and one of another crate that shows no order.
         assert!(
-            rules.door(&backtrace, Owner::Local).is_some()
-                && rules.door(&backtrace, Owner::Registry).is_none()
+            !counts(random, Owner::Std, Owner::Local) && !counts(random, Owner::Registry, Owner::Registry)
         );
+        let shown = "<*const u8 as core::fmt::Debug>::fmt";
+        assert!(counts(shown, Owner::Std, Owner::Local) && !counts(shown, Owner::Std, Owner::Registry));
+        assert!(!counts("std::backtrace::Backtrace::capture", Owner::Registry, Owner::Registry));
     }
 
     #[test]

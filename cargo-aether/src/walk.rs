@@ -3,13 +3,19 @@
 //! Promise: a reference counts as a call. Bodies of steps, other workflows and logging are not entered; the engine's own
 //! code is followed only where it is generic over types of the workspace.
 
-use std::cell::RefCell;
-use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeSet, HashSet, VecDeque};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use rustc_hash::FxHashMap;
 
 use crate::allow::{Allow, Allows, Kinds};
-use crate::graph::{Id, Kind};
-use crate::program::{Program, Root};
-use crate::rules::{Level, Owner, forgets_order, is_foreign};
+use crate::graph::nodes::Id;
+use crate::graph::parts::Kind;
+use crate::mir::Oddity;
+use crate::names::Name;
+use crate::program::{Named, Program, Root};
+use crate::rules::{Door, Level, Owner, counts_up, forgets_order, is_foreign};
 
 /// One hop of a chain: a function that names the next one at this line.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, schemars::JsonSchema)]
@@ -59,56 +65,99 @@ struct Step {
 pub(crate) struct Walk<'a> {
     program: &'a Program<'a>,
     allows: &'a Allows,
-    /// Helpers at which walks ended, because their authors call them deterministic.
-    believed: RefCell<BTreeSet<Id>>,
-    /// Kinds that a workflow allows, and in which nothing was found.
-    unused: RefCell<BTreeSet<(String, String)>>,
+}
+
+/// What the walk from one root found, and what it believed.
+#[derive(Debug, Default)]
+pub(crate) struct Looked {
+    pub(crate) findings: Vec<Finding>,
+    /// Helpers at which it ended, because their authors call them deterministic.
+    believed: BTreeSet<Id>,
+    /// Functions at which it ended, because the project lets them pass.
+    let_pass: BTreeSet<Id>,
+    /// Kinds that the definition allows, and in which nothing was found.
+    unused: Vec<String>,
 }
 
 impl<'a> Walk<'a> {
     pub(crate) fn new(program: &'a Program<'a>, allows: &'a Allows) -> Self {
-        Self { program, allows, believed: RefCell::default(), unused: RefCell::default() }
+        Self { program, allows }
+    }
+
+    /// Walks from each of `roots`, on `jobs` threads; in the order of the roots.
+    pub(crate) fn all(&self, roots: &[Root], jobs: usize) -> Vec<Looked> {
+        let (next, looked) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+        let walker = || {
+            while let Some((at, root)) =
+                Some(next.fetch_add(1, Ordering::Relaxed)).and_then(|at| Some((at, roots.get(at)?)))
+            {
+                let found = self.from(root);
+                looked.lock().unwrap_or_else(PoisonError::into_inner).push((at, found));
+            }
+        };
+        // A walker that panicked has found a bug of the walk, and the scope panics with it.
+        std::thread::scope(|scope| {
+            (0..jobs.clamp(1, roots.len().max(1))).for_each(|_| drop(scope.spawn(walker)))
+        });
+        let mut looked = looked.into_inner().unwrap_or_else(PoisonError::into_inner);
+        looked.sort_by_key(|(at, _)| *at);
+        looked.into_iter().map(|(_, looked)| looked).collect()
     }
 
     /// Everything that the workflow names and may not, each by the shortest way to it.
-    pub(crate) fn findings(&self, root: &Root) -> Vec<Finding> {
-        let mut found = Vec::new();
+    fn from(&self, root: &Root) -> Looked {
+        let mut looked = Looked::default();
         for (kinds, stops) in self.allows.walks() {
-            self.walk(root, &kinds, &stops, &mut found);
+            self.walk(root, &kinds, &stops, &mut looked);
         }
-        let is_unused = |kind: &String| found.iter().all(|found| found.kind != kind);
-        let unused = root.allowed.iter().filter(|kind| is_unused(kind) && self.program.rules.has(kind));
-        self.unused.borrow_mut().extend(unused.map(|kind| (root.name.clone(), kind.clone())));
-        found.retain(|found| !root.allowed.contains(found.kind));
-        found
+        let is_found = |kind: &str| looked.findings.iter().any(|found| found.kind == kind);
+        let unused = root.allowed.iter().filter(|kind| self.program.rules.has(kind) && !is_found(kind));
+        looked.unused = unused.cloned().collect();
+        looked.findings.retain(|found| !root.allowed.contains(found.kind));
+        looked
     }
 
-    /// What definitions and helpers say that is not needed, after all walks.
-    pub(crate) fn stale(&self) -> Vec<String> {
-        let unused = self.unused.borrow();
-        let unused = unused.iter().map(|(workflow, kind)| {
-            format!(
-                "workflow `{workflow}` allows `{kind}`, and reaches none: remove it, unless the compiler asks for it"
-            )
+    /// What definitions, helpers and `aether.toml` say that is not needed.
+    pub(crate) fn stale(&self, roots: &[Root], looked: &[Looked]) -> Vec<String> {
+        let unused = roots.iter().zip(looked).flat_map(|(root, looked)| {
+            looked.unused.iter().map(move |kind| {
+                let workflow = &root.name;
+                format!(
+                    "workflow `{workflow}` allows `{kind}`, and reaches none: remove it, unless the compiler asks for it"
+                )
+            })
         });
-        let believed = self.believed.borrow().clone();
-        let believed = believed.into_iter().filter(|id| {
-            let root = Root { name: String::new(), id: *id, allowed: HashSet::new() };
-            self.findings(&root).is_empty()
-        });
+        let believed: BTreeSet<Id> =
+            looked.iter().flat_map(|looked| looked.believed.iter().copied()).collect();
+        let believed = believed.into_iter().filter(|id| !self.hides(*id, &Kinds::AllBut(Vec::new())));
         let believed = believed.map(|id| {
             let name = self.program.named(id).name.plain();
             format!(
                 "`{name}` is called deterministic, and nothing in it could be otherwise: remove the attribute"
             )
         });
-        unused.chain(believed).collect()
+        let let_pass: BTreeSet<Id> =
+            looked.iter().flat_map(|looked| looked.let_pass.iter().copied()).collect();
+        let is_used = |entry: &Allow| {
+            let mut covered = let_pass.iter().filter(|id| entry.covers(&self.program.named(**id).name));
+            covered.any(|id| self.hides(*id, &entry.kinds()))
+        };
+        unused.chain(believed).chain(self.allows.stale(is_used)).collect()
     }
 
-    fn walk(&self, root: &Root, kinds: &Kinds, stops: &[&Allow], found: &mut Vec<Finding>) {
+    /// Whether something of these kinds is reached from a function at which walks end.
+    fn hides(&self, id: Id, kinds: &Kinds) -> bool {
+        let (root, mut looked) =
+            (Root { name: String::new(), id, allowed: HashSet::new() }, Looked::default());
+        self.walk(&root, kinds, &[], &mut looked);
+        !looked.findings.is_empty()
+    }
+
+    fn walk(&self, root: &Root, kinds: &Kinds, stops: &[&Allow], looked: &mut Looked) {
         let start = (root.id, false);
-        let mut reached =
-            HashMap::from([(start, Reached { owner: Owner::Local, behind: Owner::Local, from: None })]);
+        let owner = self.program.named(root.id).owner.unwrap_or(Owner::Local);
+        let mut reached: FxHashMap<At, Reached> = FxHashMap::default();
+        reached.insert(start, Reached { owner, behind: owner, from: None });
         let mut queue = VecDeque::from([start]);
         // Once for each kind and place in the workspace: a client of HTTP has a hundred ways to the clock.
         let mut told = HashSet::new();
@@ -118,12 +167,14 @@ impl<'a> Walk<'a> {
                 let chain = self.chain(&reached, at, offset);
                 let place = chain.iter().rfind(|frame| frame.local);
                 if told.insert((kind, place.map(|frame| (frame.function.clone(), frame.line)))) {
-                    found.push(Finding { workflow: root.name.clone(), kind, level, source, chain });
+                    looked.findings.push(Finding { workflow: root.name.clone(), kind, level, source, chain });
                 }
             };
-            if self.program.exposes(at.0) && !at.1 && kinds.include("address") {
-                let begin = self.program.graph.node(at.0).place.map_or(0, |place| place.start);
-                tell("address", Level::Error, "an address as a number".into(), begin);
+            for oddity in self.program.told_by_mir(at.0).iter().filter(|_| !at.1) {
+                if let Some((kind, what)) = oddity.source().filter(|(kind, _)| kinds.include(kind)) {
+                    let begin = self.program.graph.node(at.0).place.map_or(0, |place| place.start);
+                    tell(kind, Level::Error, what.into(), begin);
+                }
             }
             let mut next = Vec::new();
             for &(to, offset) in &self.program.graph.node(at.0).references {
@@ -135,11 +186,15 @@ impl<'a> Walk<'a> {
             }
             for (to, offset) in next {
                 let named = self.program.named(to.0);
-                if reached.contains_key(&to) || stops.iter().any(|stop| stop.covers(&named.name)) {
+                if reached.contains_key(&to) {
+                    continue;
+                }
+                if stops.iter().any(|stop| stop.covers(&named.name)) {
+                    looked.let_pass.insert(to.0);
                     continue;
                 }
                 if self.program.is_called_deterministic(to.0) {
-                    self.believed.borrow_mut().insert(to.0);
+                    looked.believed.insert(to.0);
                     continue;
                 }
                 let owner = named.owner.unwrap_or(here.owner);
@@ -152,13 +207,13 @@ impl<'a> Walk<'a> {
 
     fn step(&self, (from, under): At, here: Reached, to: Id) -> Step {
         let (named, node) = (self.program.named(to), self.program.graph.node(to));
-        if named.owner == Some(Owner::Log) || is_barrier(&named.name.path) {
+        if named.is_barrier {
             return Step::default();
         }
-        if !under && let Some(door) = self.program.rules.door(&named.name, here.owner) {
-            return self.at_door(from, here, to, door.kind, door.calls_back);
+        if !under && let Some(door) = self.door(named, here) {
+            return self.at_door(from, here, to, door);
         }
-        if self.program.rules.is_closed(&named.name.path) {
+        if named.is_closed {
             return Step::default();
         }
         let is_own = here.owner == Owner::Local && !under;
@@ -176,18 +231,21 @@ impl<'a> Walk<'a> {
         let door = match node.kind {
             Kind::Static | Kind::ThreadLocal if is_own && named.owner == Some(Owner::Local) && !is_made => {
                 let kind = if node.kind == Kind::Static { "static" } else { "thread_local" };
-                let level = if self.computes_once(from) { Level::Note } else { Level::Error };
-                Some((kind, level))
+                Some((kind, self.level_of_static(from)))
             }
             _ => None,
         };
         Step { door, follow: self.follow(to, under) }
     }
 
+    fn door(&self, named: &Named, here: Reached) -> Option<Door> {
+        self.program.rules.door(named.rule, &named.name, here.owner, here.behind)
+    }
+
     /// A name of the table is reached.
-    fn at_door(&self, from: Id, here: Reached, to: Id, kind: &'static str, calls_back: bool) -> Step {
+    fn at_door(&self, from: Id, here: Reached, to: Id, door: Door) -> Step {
         let (path, from_path) = (self.program.path(to), self.program.path(from));
-        if kind == "hash" {
+        if door.kind == "hash" {
             // A map that copies or compares itself does not show its order, nor does the `Debug` of a foreign type that is
             // shown to nobody.
             let is_own = from_path.trim_start_matches('<').starts_with("std::collections::hash::");
@@ -199,20 +257,19 @@ impl<'a> Walk<'a> {
         if self.program.named(from).is_quiet {
             return Step::default();
         }
-        let level = if kind == "hash" && self.forgets(from) { Level::Note } else { Level::Error };
-        Step { door: Some((kind, level)), follow: calls_back.then_some(false) }
+        let level = if door.kind == "hash" && self.forgets(from) { Level::Note } else { door.level };
+        Step { door: Some((door.kind, level)), follow: door.calls_back.then_some(false) }
     }
 
     /// Of the engine's own values only what is generic over the workspace's types is looked into.
     fn follow(&self, to: Id, under: bool) -> Option<bool> {
         let named = self.program.named(to);
-        let is_mine = || self.program.mentions_local(&named.name);
         match named.owner {
             Some(Owner::Local) => Some(false),
-            Some(Owner::Engine) => is_mine().then_some(true),
+            Some(Owner::Engine) => named.mentions_local.then_some(true),
             None => Some(under),
-            Some(_) if under || self.program.mentions_engine(&named.name) => {
-                is_mine().then(|| under || self.program.is_about_engine(&named.name))
+            Some(_) if under || named.mentions_engine => {
+                named.mentions_local.then(|| under || self.program.is_about_engine(&named.name))
             }
             Some(_) => Some(false),
         }
@@ -222,16 +279,41 @@ impl<'a> Walk<'a> {
     fn forgets(&self, from: Id) -> bool {
         let references = &self.program.graph.node(from).references;
         let is_walk = |to: Id| {
-            let door = self.program.rules.door(&self.program.named(to).name, Owner::Local);
-            door.is_some_and(|door| door.kind == "hash")
+            let named = self.program.named(to);
+            let door = self.program.rules.door(named.rule, &named.name, Owner::Local, Owner::Local);
+            door.is_some_and(|door| door.kind == "hash" && door.level == Level::Error)
         };
+        let is_use = |to: Id| forgets_order(&self.program.named(to).name) || self.is_blind_fold(to);
         let walks = references.iter().filter(|(to, _)| is_walk(*to)).count();
-        let uses = references.iter().filter(|(to, _)| forgets_order(&self.program.named(*to).name)).count();
+        let uses = references.iter().filter(|(to, _)| is_use(*to)).count();
         walks <= uses
     }
 
-    /// Whether `from` looks at statics through a cell whose first value is computed by code that is looked at itself.
-    fn computes_once(&self, from: Id) -> bool {
+    /// Whether this is a fold over a hash map whose closure adds whole numbers, or the like.
+    fn is_blind_fold(&self, fold: Id) -> bool {
+        let name = &self.program.named(fold).name;
+        let is_fold = name.path.ends_with("::fold") && name.shown.contains("std::collections::hash::");
+        if !is_fold {
+            return false;
+        }
+        // Folds of the standard library call one another before the closure is called.
+        let (mut ways, mut seen) = (vec![fold], HashSet::new());
+        while let Some(at) = ways.pop().filter(|_| seen.len() < 64) {
+            for &(to, _) in &self.program.graph.node(at).references {
+                if self.program.told_by_mir(to).contains(&Oddity::CommutativeFold) {
+                    return true;
+                }
+                let is_fold = self.program.path(to).contains("fold");
+                if is_fold && seen.insert(to) {
+                    ways.push(to);
+                }
+            }
+        }
+        false
+    }
+
+    /// What is computed once in a cell is looked at itself, and what is kept there may be a cache: unless it counts.
+    fn level_of_static(&self, from: Id) -> Level {
         const CELLS: [&str; 6] = [
             "<std::sync::lazy_lock::LazyLock as core::ops::deref::Deref>",
             "std::sync::lazy_lock::LazyLock::force",
@@ -241,11 +323,16 @@ impl<'a> Walk<'a> {
             "once_cell::sync::OnceCell::get_or_init",
         ];
         let references = &self.program.graph.node(from).references;
-        references.iter().any(|(to, _)| CELLS.iter().any(|cell| self.program.path(*to).starts_with(cell)))
+        let any =
+            |is: &dyn Fn(&Name) -> bool| references.iter().any(|(to, _)| is(&self.program.named(*to).name));
+        let is_lazy_static = |name: &Name| name.shown.contains("lazy_static::lazy::Lazy");
+        let is_cell =
+            any(&|name| is_lazy_static(name) || CELLS.iter().any(|cell| name.path.starts_with(cell)));
+        if is_cell && !any(&counts_up) { Level::Note } else { Level::Error }
     }
 
     /// The way from the workflow to a reference at `offset` in `last`: the frames that a reader knows.
-    fn chain(&self, reached: &HashMap<At, Reached>, last: At, offset: u64) -> Vec<Frame> {
+    fn chain(&self, reached: &FxHashMap<At, Reached>, last: At, offset: u64) -> Vec<Frame> {
         let mut hops = vec![(last.0, offset)];
         let mut at = last;
         while let Some((from, offset)) = reached.get(&at).and_then(|here| here.from) {
@@ -271,14 +358,4 @@ impl<'a> Walk<'a> {
         }
         frames
     }
-}
-
-/// A step's body may do as it likes, and another workflow is looked at for itself. Arguments are encoded in workflow code.
-fn is_barrier(path: &str) -> bool {
-    if !path.contains(" as aether_core::") {
-        return false;
-    }
-    let of_step =
-        path.rsplit_once("Step>::").is_some_and(|(_, method)| !method.contains("::") && method != "encode");
-    of_step || path.ends_with("Workflow>::run")
 }

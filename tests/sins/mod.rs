@@ -28,6 +28,8 @@ struct Sin {
 struct Verdict {
     /// Codes of the macros, or the await gate; empty where it compiles.
     compile: Vec<String>,
+    /// The kinds of sources that `cargo aether check` finds; empty where it finds none.
+    check: String,
     /// The door at which the trap stopped it.
     trap: Option<String>,
     /// Whether two worlds came apart.
@@ -38,6 +40,7 @@ impl Verdict {
     fn layer(&self) -> &'static str {
         match self {
             Self { compile, .. } if !compile.is_empty() => "compile",
+            Self { check, .. } if !check.is_empty() => "check",
             Self { trap: Some(_), .. } => "trap",
             Self { twice: true, .. } => "double run",
             _ => "nothing",
@@ -67,6 +70,14 @@ fn read(path: &Path) -> Sin {
     Sin { name, title, direct: how == "direct", path: path.into() }
 }
 
+/// What the tests of `cargo-aether` say that it finds.
+fn checked(sin: &str) -> String {
+    let found = fs::read_to_string(root().join("cargo-aether/tests/corpus/found.txt")).expect("the findings");
+    let line = found.lines().find_map(|line| line.strip_prefix(&format!("sins/{sin}: ")));
+    let kinds = line.unwrap_or_else(|| panic!("`{sin}` is not in found.txt: run the tests of cargo-aether"));
+    if kinds == "nothing" { String::new() } else { kinds.to_owned() }
+}
+
 #[test]
 #[cfg(all(target_os = "linux", target_env = "gnu"))]
 fn every_sin_meets_the_layer_that_the_docs_name() {
@@ -81,7 +92,7 @@ fn every_sin_meets_the_layer_that_the_docs_name() {
             // What the trap catches may differ in two worlds by chance only, so it is not played there.
             let trap = player.play(&sin.name, "trap");
             let twice = trap.is_none() && player.play(&sin.name, "twice").is_some();
-            Verdict { trap, twice, ..Verdict::default() }
+            Verdict { check: checked(&sin.name), trap, twice, ..Verdict::default() }
         }
     });
     let verdicts: BTreeMap<&str, Verdict> = sins.iter().map(|sin| sin.name.as_str()).zip(judged).collect();

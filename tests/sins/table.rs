@@ -19,10 +19,15 @@ pub(crate) struct Table {
 pub(crate) fn of(sins: &[Sin], verdicts: &BTreeMap<&str, Verdict>) -> Table {
     let totals = totals(sins, verdicts);
     let mut text = format!(
-        "{totals}\n| sin | use | compile | trap | double run | stopped by |\n|---|---|---|---|---|---|\n"
+        "{totals}\n| sin | use | compile | check | trap | double run | stopped by |\n|---|---|---|---|---|---|---|\n"
     );
     for sin in sins {
         let verdict = &verdicts[sin.name.as_str()];
+        let check = match verdict.check.as_str() {
+            _ if !verdict.compile.is_empty() => "–",
+            "" => "no",
+            kinds => kinds,
+        };
         let (trap, twice) = match (&verdict.trap, verdict.twice) {
             _ if !verdict.compile.is_empty() => ("–".into(), "–"),
             (Some(door), _) => (door.to_lowercase(), "–"),
@@ -33,23 +38,29 @@ pub(crate) fn of(sins: &[Sin], verdicts: &BTreeMap<&str, Verdict>) -> Table {
         let layer = if verdict.layer() == "nothing" { "**nothing**" } else { verdict.layer() };
         let link = format!("[{}](../tests/sins/corpus/{}.rs)", sin.title, sin.name);
         let _writing_to_a_string =
-            writeln!(text, "| {link} | {usage} | {codes} | {trap} | {twice} | {layer} |");
+            writeln!(text, "| {link} | {usage} | {codes} | {check} | {trap} | {twice} | {layer} |");
     }
     Table { totals, text }
 }
 
 fn totals(sins: &[Sin], verdicts: &BTreeMap<&str, Verdict>) -> String {
-    let count = |direct: bool, layer: &str| {
-        sins.iter().filter(|s| s.direct == direct && verdicts[s.name.as_str()].layer() == layer).count()
-    };
-    let mut text =
-        String::from("| use | compile | trap | double run | nothing | of |\n|---|---|---|---|---|---|\n");
+    let mut text = String::from(
+        "| use | compile | check | trap | double run | nothing | of |\n|---|---|---|---|---|---|---|\n",
+    );
     for (name, direct) in [("direct", true), ("indirect", false)] {
-        let by = ["compile", "trap", "double run", "nothing"].map(|layer| count(direct, layer));
-        let [compile, trap, twice, nothing] = by;
-        let all: usize = by.iter().sum();
-        let _writing_to_a_string =
-            writeln!(text, "| {name} | {compile} | {trap} | {twice} | {nothing} | {all} |");
+        let of: Vec<&Verdict> =
+            sins.iter().filter(|sin| sin.direct == direct).map(|sin| &verdicts[sin.name.as_str()]).collect();
+        let count = |stops: fn(&Verdict) -> bool| of.iter().filter(|verdict| stops(verdict)).count();
+        let _writing_to_a_string = writeln!(
+            text,
+            "| {name} | {} | {} | {} | {} | {} | {} |",
+            count(|verdict| !verdict.compile.is_empty()),
+            count(|verdict| verdict.compile.is_empty() && !verdict.check.is_empty()),
+            count(|verdict| verdict.trap.is_some()),
+            count(|verdict| verdict.twice),
+            count(|verdict| verdict.layer() == "nothing"),
+            of.len(),
+        );
     }
     text
 }

@@ -205,7 +205,10 @@ mod tests {
         let of_the_check = ["AE0132"];
         let ids: std::collections::BTreeSet<&str> = ALL.iter().map(|code| code.id).collect();
         assert_eq!(ids.len(), ALL.len());
-        assert_eq!(std::fs::read_dir(pages).map(Iterator::count).unwrap_or(0), ALL.len() + of_the_check.len());
+        assert_eq!(
+            std::fs::read_dir(pages).map(Iterator::count).unwrap_or(0),
+            ALL.len() + of_the_check.len()
+        );
     }
 
     #[test]

@@ -12,26 +12,7 @@ use object::{
     RelocationTarget, SectionIndex, SectionKind, SymbolIndex, SymbolKind,
 };
 
-use super::{Kind, ReadError, Source};
-
-/// What one object file has.
-#[derive(Debug)]
-pub(crate) struct Part {
-    pub(crate) source: Source,
-    pub(crate) definitions: Vec<Definition>,
-}
-
-/// A symbol, or the beginning of a section that has none.
-#[derive(Debug)]
-pub(crate) struct Definition {
-    pub(crate) symbol: Option<String>,
-    pub(crate) is_global: bool,
-    pub(crate) kind: Kind,
-    pub(crate) section: u32,
-    pub(crate) start: u64,
-    /// Places in the list of definitions, each with the offset of the reference in its section.
-    pub(crate) references: Vec<(usize, u64)>,
-}
+use crate::graph::parts::{Definition, Kind, Part, ReadError, Source};
 
 /// Reads a library or an object file.
 pub(crate) fn read(file: &Path) -> Result<Vec<Part>, ReadError> {

@@ -1,0 +1,131 @@
+//! Functions and data, and what they name.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::graph::object_file::read;
+use crate::graph::parts::{Definition, Kind, Part, ReadError, Source};
+
+/// Number of a node.
+pub(crate) type Id = u32;
+
+/// A function or a datum.
+#[derive(Debug)]
+pub(crate) struct Node {
+    pub(crate) symbol: Option<String>,
+    pub(crate) kind: Kind,
+    pub(crate) place: Option<Place>,
+    /// What it names, and where inside of its section it does.
+    pub(crate) references: Vec<(Id, u64)>,
+}
+
+/// Where the bytes of a node are.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    /// Number of the object file.
+    pub(crate) source: u32,
+    pub(crate) section: u32,
+    pub(crate) start: u64,
+}
+
+/// All object files of a build.
+#[derive(Debug, Default)]
+pub(crate) struct Graph {
+    pub(crate) nodes: Vec<Node>,
+    pub(crate) sources: Vec<Source>,
+    names: HashMap<String, Id>,
+}
+
+impl Graph {
+    /// Reads libraries and object files, on `jobs` threads.
+    pub(crate) fn read(files: &[PathBuf], jobs: usize) -> Result<Self, ReadError> {
+        let next = AtomicUsize::new(0);
+        let reader = || {
+            let mut parts = Vec::new();
+            while let Some((at, file)) =
+                Some(next.fetch_add(1, Ordering::Relaxed)).and_then(|at| Some((at, files.get(at)?)))
+            {
+                parts.push((at, read(file)));
+            }
+            parts
+        };
+        let mut parts: Vec<_> = std::thread::scope(|scope| {
+            let readers: Vec<_> =
+                (0..jobs.clamp(1, files.len().max(1))).map(|_| scope.spawn(reader)).collect();
+            // A thread that panicked has found a bug of the parser; what it read is missing, so the check must not go on.
+            readers
+                .into_iter()
+                .flat_map(|reader| reader.join().unwrap_or_else(|_| vec![(0, Err(panicked(files)))]))
+                .collect()
+        });
+        // In the order of the files, so that the same build gives the same graph.
+        parts.sort_by_key(|(at, _)| *at);
+        let mut graph = Self::default();
+        for (_, parts) in parts {
+            parts?.into_iter().for_each(|part| graph.add(part));
+        }
+        Ok(graph)
+    }
+
+    pub(crate) fn node(&self, id: Id) -> &Node {
+        &self.nodes[id as usize]
+    }
+
+    /// All nodes with their numbers.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Id, &Node)> {
+        (0..).zip(&self.nodes)
+    }
+
+    pub(crate) fn references(&self) -> usize {
+        self.nodes.iter().map(|node| node.references.len()).sum()
+    }
+
+    fn add(&mut self, part: Part) {
+        let source = number(self.sources.len());
+        self.sources.push(part.source);
+        let known: Vec<(Id, bool)> =
+            part.definitions.iter().map(|definition| self.place(source, definition)).collect();
+        for (definition, (id, is_first)) in part.definitions.iter().zip(&known) {
+            if *is_first {
+                let named = |&(to, at): &(usize, u64)| (known[to].0, at);
+                self.nodes[*id as usize].references = definition.references.iter().map(named).collect();
+            }
+        }
+    }
+
+    /// The node of a definition, and whether this is the definition that counts: the first one of an instance that several
+    /// crates share is as good as any.
+    fn place(&mut self, source: u32, definition: &Definition) -> (Id, bool) {
+        let global = definition.symbol.as_ref().filter(|_| definition.is_global);
+        let id = match global.and_then(|name| self.names.get(name)) {
+            Some(id) => *id,
+            None => {
+                let id = number(self.nodes.len());
+                let (symbol, kind) = (definition.symbol.clone(), Kind::Elsewhere);
+                self.nodes.push(Node { symbol, kind, place: None, references: Vec::new() });
+                if let Some(name) = global {
+                    self.names.insert(name.clone(), id);
+                }
+                id
+            }
+        };
+        let node = &mut self.nodes[id as usize];
+        let is_first = definition.kind != Kind::Elsewhere && node.kind == Kind::Elsewhere;
+        if is_first {
+            node.kind = definition.kind;
+            node.place = Some(Place { source, section: definition.section, start: definition.start });
+        }
+        (id, is_first)
+    }
+}
+
+fn panicked(files: &[PathBuf]) -> ReadError {
+    let file = files.first().map(|file| file.display().to_string()).unwrap_or_default();
+    ReadError::File { file: format!("{file} or one beside it"), reason: "the parser has failed".into() }
+}
+
+#[allow(clippy::cast_possible_truncation, reason = "a build with 4 billion symbols does not fit into memory")]
+fn number(count: usize) -> u32 {
+    count as u32
+}
