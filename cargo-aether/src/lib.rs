@@ -9,6 +9,7 @@ mod args;
 mod baseline;
 mod build;
 mod check;
+mod config;
 mod graph;
 mod lines;
 mod mir;

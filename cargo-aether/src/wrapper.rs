@@ -7,6 +7,8 @@ use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
+use crate::config;
+
 /// Set for the processes of the build.
 pub(crate) const WRAPS: &str = "AETHER_CHECK_WRAPS";
 /// The wrapper that the project had: `RUSTC_WRAPPER` and `RUSTC_WORKSPACE_WRAPPER`.
@@ -85,7 +87,7 @@ fn added(args: &[OsString], is_member: bool) -> Vec<&'static str> {
 pub(crate) fn install(build: &mut Command, this: &OsStr) {
     build.env(WRAPS, "1");
     for (name, former) in FORMER {
-        build.env(former, std::env::var_os(name).unwrap_or_default()).env(name, this);
+        build.env(former, config::wrapper(name).unwrap_or_default()).env(name, this);
     }
 }
 

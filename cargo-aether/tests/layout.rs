@@ -7,9 +7,9 @@ mod floors;
 use floors::Layout;
 
 const FLOORS: &[&[&str]] = &[
-    &["args", "graph", "mir", "names", "wrapper"],
-    &["allow", "build", "lines", "rules"],
-    &["program"],
+    &["args", "config", "graph", "mir", "names"],
+    &["allow", "lines", "rules", "wrapper"],
+    &["build", "program"],
     &["walk"],
     &["report"],
     &["baseline"],

@@ -178,12 +178,12 @@ fn known_findings_are_not_told_again_and_new_ones_are() {
     program.edit(&program.deep(), "//! Stamps.", "//! Stamps.\n//!\n//! Of orders.");
     program.is_clean(&["--baseline", baseline]);
 
-    program.edit("known", "Ok(format!", "let _home = std::env::home_dir();\n    Ok(format!");
+    program.edit("known_middle", "    format!", "    let _home = std::env::home_dir();\n    format!");
     let said = program.check(&["--baseline", baseline, "--json"]);
     let kinds: Vec<String> = said.findings().into_iter().map(|found| found.kind).collect();
     assert_eq!((said.code, kinds), (1, vec!["env".to_owned()]), "{}", said.err);
 
-    program.edit("known", "let _home = std::env::home_dir();\n    ", "");
+    program.edit("known_middle", "    let _home = std::env::home_dir();\n", "");
     program.edit(&program.deep(), "std::time::SystemTime::now()", "std::time::UNIX_EPOCH");
     assert!(program.is_clean(&["--baseline", baseline]).contains("is found no more"));
 }
@@ -245,4 +245,45 @@ fn a_project_is_found_from_a_folder_in_it_and_by_its_manifest() {
     let said =
         Said::of(&program.project.command(&["--", "--workspace"]).current_dir(inside).output().unwrap());
     assert_eq!(said.code, 1, "{}", said.err);
+}
+
+/// What `aether check-code` exits with in a project, where `cargo-aether` is in a folder of `PATH` or is not.
+fn check_code_exits(project: &Project, is_installed: bool, args: &str, exit: &str) -> String {
+    let program = std::path::Path::new(env!("CARGO_BIN_EXE_cargo-aether")).parent().unwrap();
+    let folders = std::env::var_os("PATH").unwrap();
+    let folders = std::env::split_paths(&folders).filter(|folder| !folder.join("cargo-aether").exists());
+    let folders = is_installed.then(|| program.to_owned()).into_iter().chain(folders);
+    // The command line looks at the environment of its process, so it gets one of its own: this test, as that process.
+    let mut child = std::process::Command::new(std::env::current_exe().unwrap());
+    child.current_dir(&project.folder);
+    child.args(["--exact", "planted::the_command_line_calls_it", "--nocapture"]);
+    child.env("PATH", std::env::join_paths(folders).unwrap()).env(EXITS, exit).env(ARGS, args);
+    let said = Said::of(&child.output().unwrap());
+    assert_eq!(said.code, 0, "{}\n{}", said.out, said.err);
+    said.out + &said.err
+}
+
+const EXITS: &str = "AETHER_TEST_EXITS";
+const ARGS: &str = "AETHER_TEST_ARGS";
+
+#[test]
+fn the_command_line_calls_it() {
+    if let (Ok(exit), Ok(args)) = (std::env::var(EXITS), std::env::var(ARGS)) {
+        let args = ["aether", "check-code"].into_iter().chain(args.split(' ')).map(Into::into);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let code = runtime.block_on(aether_cli::standalone(args));
+        let wanted = std::process::ExitCode::from(exit.parse::<u8>().unwrap());
+        assert_eq!(format!("{code:?}"), format!("{wanted:?}"));
+        return;
+    }
+    let program = Program::new("called");
+    let folder = format!("--target-dir {}", super::project::target().display());
+    let said = check_code_exits(&program.project, true, &folder, "6");
+    assert!(said.contains("called_deep/src/lib.rs:5"), "{said}");
+    program.edit(&program.deep(), "std::time::SystemTime::now()", "std::time::UNIX_EPOCH");
+    check_code_exits(&program.project, true, &folder, "0");
+    let said = check_code_exits(&program.project, true, "--manifest-path no/Cargo.toml", "1");
+    assert!(said.contains("no/Cargo.toml"), "{said}");
+    let said = check_code_exits(&program.project, false, &folder, "3");
+    assert!(said.contains("cargo install --path cargo-aether"), "{said}");
 }

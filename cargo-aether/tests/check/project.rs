@@ -193,7 +193,7 @@ pub(crate) fn kinds<'a>(findings: impl IntoIterator<Item = &'a Finding>) -> BTre
 }
 
 /// Where all projects are built; the check of this repository's own examples builds there, too.
-fn target() -> PathBuf {
+pub(crate) fn target() -> PathBuf {
     root().join("target/aether-check")
 }
 
