@@ -34,6 +34,10 @@ pub(crate) enum BuildError {
     Fails,
     #[error("of `{target}` no {what} is in {folder}: remove that folder, and check again")]
     Lost { target: String, what: &'static str, folder: String },
+    #[error(
+        "`{target}` is built as {kinds} alone, which the check does not read: give it the crate type `lib`, too"
+    )]
+    NoLibrary { target: String, kinds: String },
 }
 
 /// Where the project is.
@@ -154,7 +158,11 @@ impl Built {
                 self.files.push(object);
                 self.mir.push((unit.with_extension("mir"), krate));
             }
-            (None, None) => {}
+            (None, None) => {
+                let kinds = target["kind"].as_array().into_iter().flatten().filter_map(Value::as_str);
+                let kinds = kinds.collect::<Vec<_>>().join(" and ");
+                return Err(BuildError::NoLibrary { target: name.to_owned(), kinds });
+            }
         }
         Ok(())
     }

@@ -149,6 +149,11 @@ fn without_arguments(text: &str) -> String {
     out
 }
 
+/// The crate that wrote the function of a v0 symbol, as far as the symbol says it before the function's own name.
+pub(crate) fn crate_of(symbol: &str) -> Option<String> {
+    owner(symbol, "")
+}
+
 /// The crate that wrote the function of a v0 symbol.
 fn owner(symbol: &str, shown: &str) -> Option<String> {
     let mut text = Symbol { text: symbol.strip_prefix("_R")?.as_bytes(), at: 0 };

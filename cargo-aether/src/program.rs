@@ -9,7 +9,7 @@ use crate::graph::nodes::{Graph, Id};
 use crate::graph::parts::Kind;
 use crate::lines::Lines;
 use crate::mir::{Oddity, Place, Told};
-use crate::names::Name;
+use crate::names::{Name, crate_of};
 use crate::rules::{Owner, RuleNumber, Rules};
 
 /// Crates that keep what they do out of replayed code.
@@ -38,6 +38,9 @@ const ALLOWED: &str = "aether_core::private::marks::allow_";
 const REPLAYED: &str = "aether_core::private::marks::replayed";
 /// What a helper names that its author calls deterministic.
 const DETERMINISTIC: &str = "aether_core::private::marks::deterministic";
+
+/// How its symbol ends.
+const MARK: &str = "5marks13deterministic";
 
 /// Everything that was built, with names.
 pub(crate) struct Program<'a> {
@@ -87,22 +90,28 @@ impl<'a> Program<'a> {
         let names = std::iter::repeat_with(OnceLock::new).take(graph.nodes.len()).collect();
         let (lines, told_by_mir) = (Mutex::default(), HashMap::new());
         let mut program = Self { graph, rules, local, names, deterministic: None, told_by_mir, lines };
-        // Symbols hold the names of functions and crates as they are, so most are passed over unread.
-        let having = |text: &str| -> Vec<Id> {
-            let has = |symbol: &String| symbol.contains(text);
-            graph.iter().filter(|(_, node)| node.symbol.as_ref().is_some_and(has)).map(|(id, _)| id).collect()
-        };
-        let mark = having("5marks13deterministic");
-        program.deterministic = mark.into_iter().find(|id| program.path(*id) == DETERMINISTIC);
-        let mut of_crate: HashMap<&str, Vec<Id>> = HashMap::new();
-        for told in told {
-            let candidates = of_crate.entry(&told.krate).or_insert_with(|| having(&told.krate));
-            let is_it = |id: &&Id| {
-                let node = graph.node(**id);
-                let has_name = node.symbol.as_ref().is_some_and(|symbol| symbol.contains(told.place.last()));
-                node.kind == Kind::Code && has_name && program.is_of(**id, told)
+        let mut of_crate: HashMap<String, Vec<Id>> =
+            told.iter().map(|told| (told.krate.clone(), Vec::new())).collect();
+        for (id, node) in graph.iter() {
+            let Some(symbol) = node.symbol.as_ref().filter(|symbol| symbol.starts_with("_R")) else {
+                continue;
             };
-            let found: Vec<Id> = candidates.iter().filter(is_it).copied().collect();
+            if symbol.ends_with(MARK) && program.path(id) == DETERMINISTIC {
+                program.deterministic = Some(id);
+            }
+            if node.kind == Kind::Code
+                && let Some(functions) = crate_of(symbol).and_then(|krate| of_crate.get_mut(&krate))
+            {
+                functions.push(id);
+            }
+        }
+        for told in told {
+            // Symbols hold the names of functions as they are, so most are passed over unread.
+            let has_name = |id: &&Id| {
+                graph.node(**id).symbol.as_ref().is_some_and(|symbol| symbol.contains(told.place.last()))
+            };
+            let functions = of_crate.get(&told.krate).into_iter().flatten().filter(has_name);
+            let found: Vec<Id> = functions.copied().filter(|id| program.is_of(*id, told)).collect();
             found.into_iter().for_each(|id| program.told_by_mir.entry(id).or_default().push(told.oddity));
         }
         program

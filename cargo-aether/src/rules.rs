@@ -9,7 +9,7 @@ use crate::names::Name;
 const TABLE: &str = include_str!("rules.txt");
 
 /// How sure a finding is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, schemars::JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Level {
     /// Cannot be told from a harmless use in an object file: shown when it is asked for.

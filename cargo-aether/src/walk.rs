@@ -39,9 +39,15 @@ pub(crate) struct Finding {
     pub(crate) chain: Vec<Frame>,
 }
 
-/// A node, and whether it is reached as the engine's generic code for a type of the workspace: what the engine itself does
-/// there does not count.
-type At = (Id, bool);
+/// A node as it is reached; the same one counts otherwise where another reaches it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct At {
+    id: Id,
+    /// As the engine's generic code for a type of the workspace: what the engine itself does there does not count.
+    is_under: bool,
+    /// By the workspace, or by the standard library's code that the workspace called.
+    is_near: bool,
+}
 
 /// What is known of a node that was reached.
 #[derive(Clone, Copy, Debug)]
@@ -154,7 +160,7 @@ impl<'a> Walk<'a> {
     }
 
     fn walk(&self, root: &Root, kinds: &Kinds, stops: &[&Allow], looked: &mut Looked) {
-        let start = (root.id, false);
+        let start = At { id: root.id, is_under: false, is_near: true };
         let owner = self.program.named(root.id).owner.unwrap_or(Owner::Local);
         let mut reached: FxHashMap<At, Reached> = FxHashMap::default();
         reached.insert(start, Reached { owner, behind: owner, from: None });
@@ -166,57 +172,60 @@ impl<'a> Walk<'a> {
             let mut tell = |kind, level, source: String, offset| {
                 let chain = self.chain(&reached, at, offset);
                 let place = chain.iter().rfind(|frame| frame.local);
-                if told.insert((kind, place.map(|frame| (frame.function.clone(), frame.line)))) {
+                if told.insert((kind, level, place.map(|frame| (frame.function.clone(), frame.line)))) {
                     looked.findings.push(Finding { workflow: root.name.clone(), kind, level, source, chain });
                 }
             };
-            for oddity in self.program.told_by_mir(at.0).iter().filter(|_| !at.1) {
+            for oddity in self.program.told_by_mir(at.id).iter().filter(|_| !at.is_under) {
                 if let Some((kind, what)) = oddity.source().filter(|(kind, _)| kinds.include(kind)) {
-                    let begin = self.program.graph.node(at.0).place.map_or(0, |place| place.start);
+                    let begin = self.program.graph.node(at.id).place.map_or(0, |place| place.start);
                     tell(kind, Level::Error, what.into(), begin);
                 }
             }
             let mut next = Vec::new();
-            for &(to, offset) in &self.program.graph.node(at.0).references {
+            for &(to, offset) in &self.program.graph.node(at.id).references {
                 let step = self.step(at, here, to);
                 if let Some((kind, level)) = step.door.filter(|(kind, _)| kinds.include(kind)) {
                     tell(kind, level, self.program.path(to).to_owned(), offset);
                 }
-                next.extend(step.follow.map(|under| ((to, under), offset)));
+                next.extend(step.follow.map(|is_under| (to, is_under, offset)));
             }
-            for (to, offset) in next {
-                let named = self.program.named(to.0);
+            for (id, is_under, offset) in next {
+                let named = self.program.named(id);
+                let owner = named.owner.unwrap_or(here.owner);
+                let behind = named.owner.filter(|of| *of != Owner::Std).unwrap_or(here.behind);
+                let to = At { id, is_under, is_near: behind == Owner::Local };
                 if reached.contains_key(&to) {
                     continue;
                 }
                 if stops.iter().any(|stop| stop.covers(&named.name)) {
-                    looked.let_pass.insert(to.0);
+                    looked.let_pass.insert(id);
                     continue;
                 }
-                if self.program.is_called_deterministic(to.0) {
-                    looked.believed.insert(to.0);
+                if self.program.is_called_deterministic(id) {
+                    looked.believed.insert(id);
                     continue;
                 }
-                let owner = named.owner.unwrap_or(here.owner);
-                let behind = named.owner.filter(|of| *of != Owner::Std).unwrap_or(here.behind);
                 reached.insert(to, Reached { owner, behind, from: Some((at, offset)) });
                 queue.push_back(to);
             }
         }
     }
 
-    fn step(&self, (from, under): At, here: Reached, to: Id) -> Step {
+    fn step(&self, at: At, here: Reached, to: Id) -> Step {
         let (named, node) = (self.program.named(to), self.program.graph.node(to));
         if named.is_barrier {
             return Step::default();
         }
-        if !under && let Some(door) = self.door(named, here) {
-            return self.at_door(from, here, to, door);
+        if !at.is_under
+            && let Some(door) = self.door(named, here)
+        {
+            return self.at_door(at.id, here, to, door);
         }
         if named.is_closed {
             return Step::default();
         }
-        let is_own = here.owner == Owner::Local && !under;
+        let is_own = here.owner == Owner::Local && !at.is_under;
         // C that a crate of the workspace declares, and of which nothing is known. The trap of simulations defines some.
         let may_be_foreign = named.owner == Some(Owner::Foreign) && !named.name.shown.contains("::");
         if is_own
@@ -231,11 +240,11 @@ impl<'a> Walk<'a> {
         let door = match node.kind {
             Kind::Static | Kind::ThreadLocal if is_own && named.owner == Some(Owner::Local) && !is_made => {
                 let kind = if node.kind == Kind::Static { "static" } else { "thread_local" };
-                Some((kind, self.level_of_static(from)))
+                Some((kind, self.level_of_static(at.id)))
             }
             _ => None,
         };
-        Step { door, follow: self.follow(to, under) }
+        Step { door, follow: self.follow(to, at.is_under) }
     }
 
     fn door(&self, named: &Named, here: Reached) -> Option<Door> {
@@ -333,10 +342,10 @@ impl<'a> Walk<'a> {
 
     /// The way from the workflow to a reference at `offset` in `last`: the frames that a reader knows.
     fn chain(&self, reached: &FxHashMap<At, Reached>, last: At, offset: u64) -> Vec<Frame> {
-        let mut hops = vec![(last.0, offset)];
+        let mut hops = vec![(last.id, offset)];
         let mut at = last;
         while let Some((from, offset)) = reached.get(&at).and_then(|here| here.from) {
-            hops.push((from.0, offset));
+            hops.push((from.id, offset));
             at = from;
         }
         let mut frames: Vec<Frame> = Vec::new();

@@ -103,6 +103,15 @@ exit 0
 }
 
 #[test]
+fn a_library_of_another_type() {
+    let project = project("only_a_cdylib", FLOW);
+    let manifest = project.folder.join("only_a_cdylib/Cargo.toml");
+    let text = std::fs::read_to_string(&manifest).unwrap();
+    project.write("only_a_cdylib/Cargo.toml", &(text + "\n[lib]\ncrate-type = [\"cdylib\"]\n"));
+    refuses(&project.check(&[]), &["`only_a_cdylib` is built as cdylib alone", "crate type `lib`"]);
+}
+
+#[test]
 fn output_that_nobody_reads_keeps_the_exit_code() {
     let project = project("unread", &FLOW.replace("cx.random().await", "cx.random().await + helper()"));
     let helper = "\nfn helper() -> u64 {\n    u64::from(std::process::id())\n}\n";
