@@ -82,6 +82,7 @@ impl<
         'static,
         ::core::result::Result<Self::Output, Self::Error>,
     > {
+        ::aether::__private::marks::replayed();
         ::std::boxed::Box::pin(async move {
             let mut cx = cx;
             let (items, otherwise) = args;

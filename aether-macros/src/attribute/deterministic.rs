@@ -73,7 +73,12 @@ pub(crate) fn compile(written: TokenStream, item: TokenStream) -> TokenStream {
         Err(_) => {
             let head: TokenStream = item.clone().into_iter().take(2).collect();
             let message = "`#[deterministic(..)]` stands on something else than a function with a body";
-            diagnostics.report(head, code::ALLOW, message);
+            diagnostics.report_with(
+                head,
+                code::ALLOW,
+                message,
+                "put it on a function or a method with a body",
+            );
         }
         Ok(Function { sig, .. }) => check(sig, &options, &mut diagnostics),
     }

@@ -1,4 +1,5 @@
 //! Functions of every kind may be called deterministic.
+#![deny(warnings)]
 
 use aether::deterministic;
 
