@@ -62,14 +62,13 @@ pub(crate) fn word(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }
 
-/// The first `most` characters, and how many are left out.
+/// The first `most` characters, and how many are left out; the whole text where that would be no shorter.
 pub(crate) fn cut(text: &str, most: usize) -> String {
+    let more = text.chars().count().saturating_sub(most);
+    let note = format!("… ({more} more characters: --full)");
     match text.char_indices().nth(most) {
-        None => text.to_owned(),
-        Some((at, _)) => {
-            let more = text.chars().count() - most;
-            format!("{}… ({more} more characters: --full)", text.get(..at).unwrap_or_default())
-        }
+        Some((at, _)) if more > note.chars().count() => text.get(..at).unwrap_or_default().to_owned() + &note,
+        _ => text.to_owned(),
     }
 }
 
@@ -107,6 +106,8 @@ mod tests {
     #[test]
     fn what_is_cut_says_how_much() {
         assert_eq!(cut("häh", 3), "häh");
-        assert_eq!(cut("hähä", 3), "häh… (1 more characters: --full)");
+        // What would say that it is cut is no shorter than what it hides.
+        assert_eq!(cut(&"ä".repeat(37), 3), "ä".repeat(37));
+        assert_eq!(cut(&"ä".repeat(50), 3), "äää… (47 more characters: --full)");
     }
 }

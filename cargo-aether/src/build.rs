@@ -72,6 +72,12 @@ impl Project {
         Ok(Self { root: path("workspace_root")?, target: path("target_directory")? })
     }
 
+    /// Where it is built. A build of another version of this program is not taken for one of this version.
+    pub(crate) fn folder(&self, args: &Check) -> PathBuf {
+        let target = args.target_dir.clone().unwrap_or_else(|| self.target.join("aether-check"));
+        target.join(env!("CARGO_PKG_VERSION"))
+    }
+
     /// Builds it.
     pub(crate) fn build(&self, args: &Check) -> Result<Built, BuildError> {
         let this = std::env::current_exe().map_err(BuildError::NoCargo)?;
@@ -80,9 +86,7 @@ impl Project {
         if let Some(manifest) = &args.manifest_path {
             command.arg("--manifest-path").arg(manifest);
         }
-        // A build of another version of this program is not taken for one of this version.
-        let target = args.target_dir.clone().unwrap_or_else(|| self.target.join("aether-check"));
-        command.arg("--target-dir").arg(target.join(env!("CARGO_PKG_VERSION"))).args(&args.cargo);
+        command.arg("--target-dir").arg(self.folder(args)).args(&args.cargo);
         wrapper::install(&mut command, this.as_os_str());
         let output = command.stderr(Stdio::inherit()).output().map_err(BuildError::NoCargo)?;
         if !output.status.success() {

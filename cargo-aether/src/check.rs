@@ -16,6 +16,7 @@ use crate::mir;
 use crate::program::Program;
 use crate::report;
 use crate::rules::{Level, Rules};
+use crate::toolchain::{self, ToolchainError};
 use crate::walk::{Finding, Walk};
 
 /// Why a project could not be checked.
@@ -27,6 +28,8 @@ enum CheckError {
     Read(#[from] ReadError),
     #[error(transparent)]
     Allow(#[from] AllowError),
+    #[error(transparent)]
+    Toolchain(#[from] ToolchainError),
     #[error(transparent)]
     Baseline(#[from] BaselineError),
     #[error("what is found cannot be printed: {0}")]
@@ -56,6 +59,7 @@ fn check(args: &Check) -> Result<bool, CheckError> {
     let allows = Allows::read(&project.root, &rules.kinds())?;
     let baseline =
         args.baseline.as_deref().filter(|_| !args.write_baseline).map(Baseline::read).transpose()?;
+    toolchain::try_once(&project.root, &project.folder(args), &rules)?;
     let built = project.build(args)?;
     let compiled = began.elapsed();
     let jobs = args.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));

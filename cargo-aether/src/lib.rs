@@ -17,6 +17,7 @@ mod names;
 mod program;
 mod report;
 mod rules;
+mod toolchain;
 mod walk;
 mod wrapper;
 

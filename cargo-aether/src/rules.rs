@@ -6,7 +6,7 @@
 use crate::names::Name;
 
 /// The table.
-const TABLE: &str = include_str!("rules.txt");
+pub(crate) const TABLE: &str = include_str!("rules.txt");
 
 /// How sure a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize, schemars::JsonSchema)]
@@ -101,7 +101,7 @@ impl Rules {
         Self::read(TABLE).unwrap_or_default()
     }
 
-    fn read(table: &'static str) -> Result<Self, String> {
+    pub(crate) fn read(table: &'static str) -> Result<Self, String> {
         let (mut read, mut section) = (Self::default(), None);
         for line in table.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
             let wrong = || format!("`{line}` is no line of the table");

@@ -152,7 +152,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Whether something of these kinds is reached from a function at which walks end.
-    fn hides(&self, id: Id, kinds: &Kinds) -> bool {
+    pub(crate) fn hides(&self, id: Id, kinds: &Kinds) -> bool {
         let (root, mut looked) =
             (Root { name: String::new(), id, allowed: HashSet::new() }, Looked::default());
         self.walk(&root, kinds, &[], &mut looked);

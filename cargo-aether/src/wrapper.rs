@@ -18,7 +18,7 @@ pub(crate) const FORMER: [(&str, &str); 2] = [
 ];
 
 /// What every crate gets. The last of several values counts.
-const EVERY: [&str; 7] = [
+pub(crate) const EVERY: [&str; 7] = [
     // The former names leave type arguments out, and so hashers.
     "-Csymbol-mangling-version=v0",
     // What is inlined is named by nobody.

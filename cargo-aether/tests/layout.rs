@@ -11,7 +11,7 @@ const FLOORS: &[&[&str]] = &[
     &["allow", "lines", "rules", "wrapper"],
     &["build", "program"],
     &["walk"],
-    &["report"],
+    &["report", "toolchain"],
     &["baseline"],
     &["check"],
     &["main"],
@@ -19,5 +19,5 @@ const FLOORS: &[&[&str]] = &[
 
 #[test]
 fn no_import_leads_up_or_in_a_circle() {
-    floors::assert_kept(&Layout { root: "", floors: FLOORS, elsewhere: &[] });
+    floors::assert_kept(&Layout { root: "", floors: FLOORS, elsewhere: &["probe"] });
 }

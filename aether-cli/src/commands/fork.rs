@@ -56,7 +56,7 @@ fn print_retried(session: &Session, retried: &Retried) -> Result<Exit, CliError>
     }
     for ForkOutcome { origin, fork, undecided, .. } in &retried.forks {
         session.screen.line(&match fork {
-            Some(fork) => format!("{origin}: {fork} was started"),
+            Some(fork) => format!("{origin}: retried as {fork}"),
             None if *undecided == 0 => format!("{origin}: nothing is to be decided"),
             None => format!("{origin}: {undecided} calls are undecided"),
         })?;
@@ -116,7 +116,7 @@ async fn carry_out(session: &mut Session, plan: ForkPlan, decisions: Decisions) 
         session.screen.json(&outcome)?;
     } else if let Some(fork) = &outcome.fork {
         print_bill(&session.screen, &outcome)?;
-        session.screen.line(&format!("{fork} was started"))?;
+        session.screen.line(&format!("forked as {fork}"))?;
     } else {
         session.screen.note("nothing was started");
     }

@@ -1,6 +1,9 @@
 //! `signal`.
 
-use aether_core::store::Sent;
+use aether_core::engine::Engine;
+use aether_core::id::RunId;
+use aether_core::store::{Sent, WaitFilter};
+use aether_core::view::pending::Waiting;
 use uuid::Uuid;
 
 use crate::args::runs;
@@ -32,7 +35,25 @@ pub(crate) async fn signal(session: &mut Session, args: runs::Signal) -> Result<
             return Err(CliError::new(Exit::Conflict, what));
         }
     };
-    let note = later(&engine, &run).await?;
+    let note = match awaits_other(&engine, &run, &args.name).await? {
+        Some(note) => Some(note),
+        None => later(&engine, &run).await?,
+    };
     let deed = Deed { action: action.into(), run: run.to_string(), command: None, actor, note };
     print::steered(session, vec![deed])
+}
+
+/// What is to be said where the run waits for signals, and for none of this name.
+async fn awaits_other(engine: &Engine, run: &RunId, name: &str) -> Result<Option<String>, CliError> {
+    let waits = engine.all_pending(WaitFilter::default().kind(Waiting::Signal).run(run.clone())).await?;
+    let names: Vec<String> = waits
+        .waits
+        .into_iter()
+        .filter(|wait| wait.run == *run)
+        .map(|wait| format!("`{}`", wait.name))
+        .collect();
+    let is_other = !names.is_empty() && !names.contains(&format!("`{name}`"));
+    Ok(is_other.then(|| {
+        format!("the run waits for {} now; this one is kept until it asks for `{name}`", names.join(", "))
+    }))
 }

@@ -115,7 +115,9 @@ fn deciding(story: &mut Story<'_>) {
     assert_eq!((&done["done"][0]["action"], &done["done"][0]["actor"]), (&json!("approved"), &json!("ada")));
     story.tell("inbox reject", &["refund-2", "--reason", "too much", "--actor", "bob"]);
     story.tell("inbox answer", &["quiz-1", "4"]);
-    story.tell("signal", &["parcel-1", "paid", r#"{"cents":5}"#]);
+    let other = story.tell("signal", &["parcel-1", "payed", "5"]);
+    assert!(other["done"][0]["note"].as_str().unwrap().contains("waits for `paid` now"), "{other}");
+    assert_eq!(story.tell("signal", &["parcel-1", "paid", r#"{"cents":5}"#])["done"][0]["note"], Value::Null);
     let ends = story.tell("runs wait", &["refund-1", "quiz-1", "parcel-1", "--timeout", "60s"]);
     assert_eq!(ends["runs"][0]["result"], "paid 9007199254740993 back for order-7");
     assert_eq!((&ends["runs"][1]["result"], &ends["runs"][2]["result"]), (&json!(4), &json!({ "cents": 5 })));

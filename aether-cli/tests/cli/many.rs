@@ -62,7 +62,7 @@ async fn many_runs_are_retried_and_what_is_refused_is_named() {
     let refused = desk.own(&["runs", "retry", "--workflow", "stay"]).exits(2);
     assert!(refused.err.contains("retry 2 runs") && refused.err.contains("--yes"), "{}", refused.err);
     let retried = desk.own(&["runs", "retry", "--workflow", "stay", "--yes"]).exits(0);
-    assert!(retried.out.contains("stay-1: stay-1~2 was started"), "{}", retried.out);
+    assert!(retried.out.contains("stay-1: retried as stay-1~2"), "{}", retried.out);
     // One that has not failed is named, and keeps no other one back.
     let mixed = desk.own(&["runs", "retry", "stay-1", "stay-2~2", "--json"]).exits(5);
     let mixed = valid("runs retry many", &mixed.out);

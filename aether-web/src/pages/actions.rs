@@ -14,7 +14,6 @@ use aether_core::view::pending::{Pending, Waiting};
 use axum::extract::Path;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Redirect, Response};
-use serde_json::Value;
 
 use crate::access::form::Form;
 use crate::access::refusal::Refusal;
@@ -260,10 +259,14 @@ pub(crate) async fn signal(ask: Ask, Path(id): Path<String>, form: Form) -> Answ
             sent.refuse(StatusCode::BAD_REQUEST, "the form names no signal, or not the one of its page")
         );
     }
-    let value = match (form.get("as"), form.get("value").trim()) {
-        ("json", "") => Value::Null,
-        _ => typed(&form).map_err(|error| sent.unfit(&error))?,
-    };
+    // The run takes what comes, and one that expects a number ends with nothing.
+    if form.get("as") != "text" && form.get("value").trim().is_empty() {
+        return Err(sent.refuse(
+            StatusCode::BAD_REQUEST,
+            "the signal has no value: write `null` for none, or say that it is a text",
+        ));
+    }
+    let value = typed(&form).map_err(|error| sent.unfit(&error))?;
     sent.sent("signalled", ask.shared.engine().signal(&sent.run, name, signal, &value).await)
 }
 

@@ -287,7 +287,7 @@ fn lines(text: &str) -> String {
     text.replace("\r\n", "\n").replace('\r', "\n")
 }
 
-/// A text, or JSON where the form says so.
+/// A text, JSON, or what it looks like, as the form says.
 ///
 /// # Errors
 /// [`Unfit`] where it should be JSON and is none.
@@ -297,6 +297,7 @@ pub(crate) fn typed(form: &Form) -> Result<Value, Unfit> {
         "json" => {
             serde_json::from_str(&text).map_err(|error| Unfit::new(WHOLE, format!("is no JSON: {error}")))
         }
+        "auto" => Ok(serde_json::from_str(&text).unwrap_or(Value::String(text))),
         _ => Ok(Value::String(text)),
     }
 }

@@ -11,7 +11,7 @@ use axum::response::{IntoResponse, Response};
 use crate::access::visit::place;
 use crate::pages::cards::Card;
 use crate::pages::runs::run_path;
-use crate::pages::shell::{Answer, Ask, Shell, html};
+use crate::pages::shell::{Answer, Ask, DECISIONS, Shell, html};
 use crate::text::json::mark;
 use crate::text::time::When;
 
@@ -62,11 +62,12 @@ struct Parked {
     since: When,
 }
 
-const KINDS: [(&str, &str); 5] = [
+const KINDS: [(&str, &str); 6] = [
     ("", "All"),
     ("approval", "Approvals"),
     ("question", "Questions"),
     ("unknown", "Unknown outcomes"),
+    ("changed", "Changed resources"),
     ("parked", "Parked"),
 ];
 
@@ -143,9 +144,10 @@ fn filter(kind: &str) -> Option<WaitFilter> {
     match kind {
         "approval" => of(&[Waiting::Approval]),
         "question" => of(&[Waiting::Question]),
-        "unknown" => of(&[Waiting::Resolution, Waiting::Confirmation]),
+        "unknown" => of(&[Waiting::Resolution]),
         "parked" => None,
-        _ => of(&[Waiting::Approval, Waiting::Question, Waiting::Resolution, Waiting::Confirmation]),
+        "changed" => of(&[Waiting::Confirmation]),
+        _ => of(&DECISIONS),
     }
 }
 

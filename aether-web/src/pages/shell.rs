@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use aether_core::id::RunId;
 use aether_core::store::{StoreError, WaitFilter};
+use aether_core::view::pending::Waiting;
 use askama::Template;
 use axum::extract::FromRequestParts;
 use axum::http::StatusCode;
@@ -19,6 +20,10 @@ use crate::access::visit::{Theme, Visit, home};
 use crate::assets;
 use crate::text::markup::rendered;
 use crate::text::time::When;
+
+/// What the inbox lists and its badge counts.
+pub(crate) const DECISIONS: [Waiting; 4] =
+    [Waiting::Approval, Waiting::Question, Waiting::Resolution, Waiting::Confirmation];
 
 /// A page, or the answer that says why there is none.
 pub(crate) type Answer = Result<Response, Response>;
@@ -76,9 +81,10 @@ impl Ask {
         Refusal::page(&self.visit, status, error, "/")
     }
 
-    /// How many decisions wait, as the inbox's badge says it.
+    /// How many decisions wait, as the inbox's badge says it: of those that the inbox lists.
     pub(crate) async fn open_decisions(&self) -> Result<String, StoreError> {
-        let open = WaitFilter { limit: 100, ..WaitFilter::for_reply() };
+        let listed = DECISIONS.iter().copied().fold(WaitFilter::default(), WaitFilter::kind);
+        let open = WaitFilter { limit: 100, ..listed };
         let open = self.shared.engine().all_pending(open).await?;
         Ok(match (open.waits.len(), open.next) {
             (0, _) => String::new(),

