@@ -20,7 +20,7 @@ use crate::walk::Walk;
 use crate::wrapper;
 
 /// Functions that name doors, each in a module that says of which kind it is.
-const PROBE: &str = include_str!("probe.rs");
+const PROBE: &str = include_str!("../probe.rs");
 
 /// Why the toolchain is of no use.
 #[derive(Debug, thiserror::Error)]

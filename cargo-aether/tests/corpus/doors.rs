@@ -1,5 +1,5 @@
 //! Doors of crates that are well known, each named by a helper of its own. Those of the standard library and of libc are in
-//! `src/probe.rs`.
+//! `probe.rs`.
 
 #![allow(warnings)]
 
