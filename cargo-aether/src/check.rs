@@ -2,7 +2,6 @@
 //!
 //! Promise: exit code 0 means that everything that was built was looked at, and nothing found.
 
-use std::io::Write as _;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -71,9 +70,9 @@ fn check(args: &Check) -> Result<bool, CheckError> {
     if roots.is_empty() {
         return Err(CheckError::NoWorkflow);
     }
-    let looked = walk.all(&roots, jobs);
+    let mut looked = walk.all(&roots, jobs);
     let mut findings: Vec<Finding> =
-        looked.iter().flat_map(|looked| looked.findings.iter().cloned()).collect();
+        looked.iter_mut().flat_map(|looked| std::mem::take(&mut looked.findings)).collect();
     findings.retain(|found| args.notes || found.level == Level::Error);
     if let Some(file) = args.baseline.as_deref().filter(|_| args.write_baseline) {
         Baseline::write(file, &findings)?;
@@ -104,11 +103,5 @@ fn print(args: &Check, findings: &[Finding], rules: &Rules, project: &Project) -
         true => report::json(findings, rules).map_err(|error| CheckError::Print(error.to_string()))?,
         false => report::text(findings, rules, &project.root),
     };
-    match std::io::stdout().write_all(text.as_bytes()) {
-        // Who reads no further has seen enough; the exit code stays.
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
-            Err(CheckError::Print(error.to_string()))
-        }
-        _ => Ok(()),
-    }
+    report::print(&text).map_err(|error| CheckError::Print(error.to_string()))
 }

@@ -10,10 +10,12 @@ mod baseline;
 mod build;
 mod check;
 mod config;
+mod digest;
 mod graph;
 mod lines;
 mod mir;
 mod names;
+mod parallel;
 mod program;
 mod report;
 mod rules;
@@ -22,7 +24,6 @@ mod walk;
 mod wrapper;
 
 use std::ffi::OsString;
-use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::Parser as _;
@@ -49,14 +50,11 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
 }
 
 fn printed(text: Result<String, serde_json::Error>) -> ExitCode {
-    let written =
-        text.map_err(std::io::Error::from).and_then(|text| std::io::stdout().write_all(text.as_bytes()));
-    match written {
-        // Who reads no further has seen enough.
-        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+    match text.map_err(std::io::Error::from).and_then(|text| report::print(&text)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
             eprintln!("error: {error}");
             ExitCode::from(2)
         }
-        _ => ExitCode::SUCCESS,
     }
 }

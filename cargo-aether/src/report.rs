@@ -3,11 +3,10 @@
 //! Promise: one message a place and kind; the id of a finding does not depend on lines, so an edit elsewhere keeps it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
+use std::io::{self, Write as _};
 use std::path::Path;
 
-use sha2::{Digest as _, Sha256};
-
+use crate::digest;
 use crate::rules::{Level, Rules};
 use crate::walk::{Finding, Frame};
 
@@ -44,16 +43,16 @@ pub(crate) fn schema() -> Result<String, serde_json::Error> {
 
 /// The id of a finding.
 pub(crate) fn id(finding: &Finding) -> String {
-    let mut hash = Sha256::new();
     let functions = finding.chain.iter().map(|frame| frame.function.as_str());
-    for part in [finding.workflow.as_str(), finding.kind, &finding.source].into_iter().chain(functions) {
-        hash.update(part.as_bytes());
-        hash.update([0]);
+    digest::short([finding.workflow.as_str(), finding.kind, &finding.source].into_iter().chain(functions))
+}
+
+/// Prints `text`. Who reads no further has seen enough.
+pub(crate) fn print(text: &str) -> io::Result<()> {
+    match io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error),
+        _ => Ok(()),
     }
-    hash.finalize()[..8].iter().fold(String::new(), |mut text, byte| {
-        let _writing_to_a_string = write!(text, "{byte:02x}");
-        text
-    })
 }
 
 /// One JSON object a finding.
@@ -144,7 +143,7 @@ mod tests {
     fn finding(workflow: &str, kind: &'static str, line: u32) -> Finding {
         let frame = |function: &str, line| Frame {
             function: function.into(),
-            file: Some("/work/app/src/lib.rs".into()),
+            file: Some("/srv/app/src/lib.rs".into()),
             line: Some(line),
             local: true,
         };
@@ -164,7 +163,7 @@ mod tests {
             finding("app::flow", "env", 9),
             finding("app::other", "clock", 9),
         ];
-        let text = text(&findings, &Rules::new(), Path::new("/work/app"));
+        let text = text(&findings, &Rules::new(), Path::new("/srv/app"));
         let wanted = "\
 error[AE0101]: workflow `app::flow` reaches `std::time::SystemTime::now`, which a replay does not repeat
   --> src/lib.rs:3  in `app::flow`

@@ -3,14 +3,12 @@
 //! Promise: a program whose toolchain calls a door otherwise is not called clean.
 
 use std::collections::HashSet;
-use std::fmt::Write as _;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use sha2::{Digest as _, Sha256};
-
 use crate::allow::{Allows, Kinds};
+use crate::digest;
 use crate::graph::nodes::Graph;
 use crate::graph::parts::{Kind, ReadError};
 use crate::mir;
@@ -43,13 +41,8 @@ pub(crate) enum ToolchainError {
 pub(crate) fn try_once(root: &Path, folder: &Path, rules: &Rules) -> Result<(), ToolchainError> {
     let said = run(Command::new(compiler()).arg("-vV").current_dir(root))?;
     let version = String::from_utf8_lossy(&said.stdout).into_owned();
-    let mut hash = Sha256::new();
-    [version.as_str(), PROBE, TABLE, env!("CARGO_PKG_VERSION")].iter().for_each(|part| hash.update(part));
-    let name = hash.finalize()[..8].iter().fold(String::from("toolchain-"), |mut name, byte| {
-        let _writing_to_a_string = write!(name, "{byte:02x}");
-        name
-    });
-    let folder = folder.join(name);
+    let name = digest::short([version.as_str(), PROBE, TABLE, env!("CARGO_PKG_VERSION")]);
+    let folder = folder.join(format!("toolchain-{name}"));
     let known = folder.join("known");
     if known.exists() {
         return Ok(());

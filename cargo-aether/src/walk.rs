@@ -4,8 +4,6 @@
 //! code is followed only where it is generic over types of the workspace.
 
 use std::collections::{BTreeSet, HashSet, VecDeque};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use rustc_hash::FxHashMap;
 
@@ -14,6 +12,7 @@ use crate::graph::nodes::Id;
 use crate::graph::parts::Kind;
 use crate::mir::Oddity;
 use crate::names::Name;
+use crate::parallel;
 use crate::program::{Named, Program, Root};
 use crate::rules::{Door, Level, Owner, counts_up, forgets_order, is_foreign};
 
@@ -92,22 +91,9 @@ impl<'a> Walk<'a> {
 
     /// Walks from each of `roots`, on `jobs` threads; in the order of the roots.
     pub(crate) fn all(&self, roots: &[Root], jobs: usize) -> Vec<Looked> {
-        let (next, looked) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
-        let walker = || {
-            while let Some((at, root)) =
-                Some(next.fetch_add(1, Ordering::Relaxed)).and_then(|at| Some((at, roots.get(at)?)))
-            {
-                let found = self.from(root);
-                looked.lock().unwrap_or_else(PoisonError::into_inner).push((at, found));
-            }
-        };
-        // A walker that panicked has found a bug of the walk, and the scope panics with it.
-        std::thread::scope(|scope| {
-            (0..jobs.clamp(1, roots.len().max(1))).for_each(|_| drop(scope.spawn(walker)))
-        });
-        let mut looked = looked.into_inner().unwrap_or_else(PoisonError::into_inner);
-        looked.sort_by_key(|(at, _)| *at);
-        looked.into_iter().map(|(_, looked)| looked).collect()
+        let looked = parallel::map(roots, jobs, |root| self.from(root));
+        // What panicked is a bug of the walk, and nothing may be called clean.
+        looked.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     }
 
     /// Everything that the workflow names and may not, each by the shortest way to it.

@@ -7,8 +7,9 @@ mod floors;
 use floors::Layout;
 
 const FLOORS: &[&[&str]] = &[
-    &["args", "config", "graph", "mir", "names"],
-    &["allow", "lines", "rules", "wrapper"],
+    &["args", "config", "digest", "mir", "names", "parallel"],
+    &["allow", "graph"],
+    &["lines", "rules", "wrapper"],
     &["build", "program"],
     &["walk"],
     &["report", "toolchain"],

@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::graph::object_file::read;
 use crate::graph::parts::{Definition, Kind, Part, ReadError, Source};
+use crate::parallel;
 
 /// Number of a node.
 pub(crate) type Id = u32;
@@ -40,29 +40,10 @@ pub(crate) struct Graph {
 impl Graph {
     /// Reads libraries and object files, on `jobs` threads.
     pub(crate) fn read(files: &[PathBuf], jobs: usize) -> Result<Self, ReadError> {
-        let next = AtomicUsize::new(0);
-        let reader = || {
-            let mut parts = Vec::new();
-            while let Some((at, file)) =
-                Some(next.fetch_add(1, Ordering::Relaxed)).and_then(|at| Some((at, files.get(at)?)))
-            {
-                parts.push((at, read(file)));
-            }
-            parts
-        };
-        let mut parts: Vec<_> = std::thread::scope(|scope| {
-            let readers: Vec<_> =
-                (0..jobs.clamp(1, files.len().max(1))).map(|_| scope.spawn(reader)).collect();
-            // A thread that panicked has found a bug of the parser; what it read is missing, so the check must not go on.
-            readers
-                .into_iter()
-                .flat_map(|reader| reader.join().unwrap_or_else(|_| vec![(0, Err(panicked(files)))]))
-                .collect()
-        });
-        // In the order of the files, so that the same build gives the same graph.
-        parts.sort_by_key(|(at, _)| *at);
+        // A thread that panicked has found a bug of the parser; what it read is missing, so the check must not go on.
+        let read = parallel::map(files, jobs, |file| read(file)).map_err(|_| panicked(files))?;
         let mut graph = Self::default();
-        for (_, parts) in parts {
+        for parts in read {
             parts?.into_iter().for_each(|part| graph.add(part));
         }
         Ok(graph)

@@ -1,0 +1,34 @@
+//! The same work for many items, on several threads.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// What `work` makes of each item, in the order of the items.
+///
+/// # Errors
+/// Where a thread panicked: what it did is missing.
+pub(crate) fn map<T: Sync, R: Send>(
+    items: &[T],
+    jobs: usize,
+    work: impl Fn(&T) -> R + Sync,
+) -> std::thread::Result<Vec<R>> {
+    let next = AtomicUsize::new(0);
+    let worker = || {
+        let mut done = Vec::new();
+        while let Some((at, item)) =
+            Some(next.fetch_add(1, Ordering::Relaxed)).and_then(|at| Some((at, items.get(at)?)))
+        {
+            done.push((at, work(item)));
+        }
+        done
+    };
+    let ended: Vec<_> = std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..jobs.clamp(1, items.len().max(1))).map(|_| scope.spawn(worker)).collect();
+        workers.into_iter().map(|worker| worker.join()).collect()
+    });
+    let mut done = Vec::with_capacity(items.len());
+    for part in ended {
+        done.extend(part?);
+    }
+    done.sort_by_key(|(at, _)| *at);
+    Ok(done.into_iter().map(|(_, result)| result).collect())
+}
