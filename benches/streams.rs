@@ -1,11 +1,14 @@
 //! Streams: how late a reader is, and what streams cost a store.
 //!
-//! `cargo bench --bench streams -- [--store sqlite|postgres] [--streams N] [--rate R] [--seconds S] [--json]`
+//! `cargo bench --bench streams -- [--store sqlite|postgres] [--streams N] [--rate R] [--seconds S] [--dir DIR] [--json]`
 //!
 //! N runs (default 1,000) send R items a second each (default 50) for S seconds (default 10), and a reader of each in the
 //! same process takes them. Measured are the time from the send of an item to its arrival, how often the engine wrote to
 //! the store, and the largest memory of the process. Each write is one transaction with all that was sent meanwhile, and so
 //! at most one fsync; it gives each stream one chunk, so the stream with the most chunks tells how many there were.
+
+#[path = "kit/mod.rs"]
+mod kit;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,6 +19,7 @@ use aether::sqlite::SqliteStore;
 use aether::store::Store;
 use aether::stream::{StreamEvent, StreamReader};
 use aether_pg_tests::Cluster;
+use serde_json::json;
 
 /// When all of them began, to tell times by.
 #[derive(Clone, Debug)]
@@ -53,7 +57,7 @@ struct Seen {
     chunks: usize,
 }
 
-async fn read(mut reader: StreamReader<u64>, began: Began) -> aether::Result<Seen> {
+async fn read(mut reader: StreamReader<u64>, began: Began) -> kit::Result<Seen> {
     let mut seen = Seen { late: Vec::new(), chunks: 0 };
     while let Some(event) = reader.next().await? {
         match event {
@@ -70,26 +74,15 @@ async fn read(mut reader: StreamReader<u64>, began: Began) -> aether::Result<See
     Ok(seen)
 }
 
-fn text(args: &[String], name: &str, default: &str) -> String {
-    let given = args.iter().position(|arg| arg == name).and_then(|at| args.get(at + 1));
-    given.map_or(default, String::as_str).to_owned()
-}
-
-/// The largest memory of this process so far, in MB; 0 where the system does not say.
-fn peak_mb() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    line.and_then(|line| line.trim().split(' ').next()?.parse::<u64>().ok()).unwrap_or(0) / 1024
-}
-
 #[tokio::main]
-async fn main() -> aether::Result<()> {
-    let args: Vec<String> = std::env::args().collect();
-    let kind = text(&args, "--store", "sqlite");
-    let (streams, rate) =
-        (text(&args, "--streams", "1000").parse::<usize>()?, text(&args, "--rate", "50").parse()?);
-    let seconds = text(&args, "--seconds", "10").parse::<u64>()?;
-    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR"))?;
+async fn main() -> kit::Result<()> {
+    let mut options = kit::options::Options::read();
+    let kind = options.value("--store", "sqlite".to_owned())?;
+    let (streams, rate) = (options.value("--streams", 1_000_usize)?, options.value("--rate", 50_u64)?);
+    let seconds = options.value("--seconds", 10_u64)?;
+    let (json, folder) = (options.flag("--json"), kit::place::folder(&mut options)?);
+    options.end()?;
+    let dir = tempfile::tempdir_in(folder)?;
     let cluster = (kind == "postgres").then(|| Cluster::begin(Cluster::options().durable()));
     let (_database, store): (_, Arc<dyn Store>) = match &cluster {
         Some(cluster) => {
@@ -113,7 +106,7 @@ async fn main() -> aether::Result<()> {
         let seen = reader.await??;
         let sent = run.result().await?;
         if u64::try_from(seen.late.len())? != sent {
-            Err(Failure::permanent(format!("{} items of {sent} arrived", seen.late.len())))?;
+            return Err(format!("{} items of {sent} arrived", seen.late.len()).into());
         }
         late.extend(seen.late);
         chunks = chunks.max(seen.chunks);
@@ -121,16 +114,16 @@ async fn main() -> aether::Result<()> {
     engine.shutdown().await?;
     late.sort_unstable();
     let at = |part: f64| late.get((late.len() as f64 * part) as usize).map_or(0.0, |us| *us as f64 / 1000.0);
-    let (median, p99, peak_mb) = (at(0.5), at(0.99), peak_mb());
+    let (median, p99, peak_mb) = (at(0.5), at(0.99), kit::memory::peak_mb());
     let writes = chunks as f64 / seconds as f64;
-    if args.iter().any(|arg| arg == "--json") {
-        let figures = serde_json::json!({ "store": kind, "streams": streams, "rate": rate, "median_ms": median,
-            "p99_ms": p99, "writes_per_s": writes, "peak_mb": peak_mb });
-        println!("{figures}");
-    } else {
-        println!(
-            "{streams} streams of {rate} items/s on {kind}: median {median:.1} ms, p99 {p99:.1} ms, {writes:.1} writes/s, {peak_mb} MB"
-        );
-    }
+    let figures = json!({
+        "store": kind, "streams": streams, "rate": rate, "seconds": seconds, "median_ms": median, "p99_ms": p99,
+        "writes_per_s": writes, "peak_mb": peak_mb,
+    });
+    let text = format!(
+        "{streams} streams of {rate} items/s on {kind}: median {median:.1} ms, p99 {p99:.1} ms, {writes:.1} writes/s, {} MB",
+        peak_mb.unwrap_or_default()
+    );
+    kit::figures::tell(json, "streams", figures, &text);
     Ok(())
 }

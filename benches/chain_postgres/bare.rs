@@ -82,7 +82,7 @@ pub(crate) fn shapes(journal: &[StoredFrame]) -> Result<Vec<Shape>, String> {
         Ok(Shape {
             bytes: stored.text.len(),
             count: i64::try_from(count).map_err(text)?,
-            acquires: stored.text.contains("{\"tool_invocation_started\":"),
+            acquires: crate::recorded::starts(stored),
             settles: stored.text.contains("{\"tool_invocation_finished\":"),
         })
     };

@@ -1,6 +1,6 @@
 //! Chains of trivial steps through the whole engine on Postgres, each beside a bare writer in the same database.
 //!
-//! `cargo bench --bench chain_postgres -- --class tool,read --inflight 1,64,512 --runs R --steps S --rounds N`
+//! `cargo bench --bench chain_postgres -- --class tool,read --inflight 1,64,512 --runs R --steps S --rounds N [--json]`
 //!
 //! Each round measures the bare writer and then the engine; the figures are medians of the rounds. Without `--url` a
 //! cluster of the bench's own is started with the configuration that `initdb` writes: commits wait for the disk.
@@ -15,17 +15,21 @@
 mod bare;
 #[path = "../chain/flows.rs"]
 mod flows;
+#[path = "../kit/mod.rs"]
+mod kit;
+#[path = "../chain/recorded.rs"]
+mod recorded;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use aether::id::RunId;
 use aether::prelude::*;
-use aether::store::{MemoryStore, Store};
 use aether_pg_tests::Cluster;
 use aether_postgres::{PostgresOptions, PostgresStore};
 use bare::Shape;
 use flows::Class;
+use kit::figures::{median, tell};
+use serde_json::json;
 use tokio_postgres::Client;
 
 struct Options {
@@ -40,45 +44,25 @@ struct Options {
     writers: usize,
     databases: usize,
     url: Option<String>,
+    json: bool,
 }
 
 impl Options {
-    fn parse() -> std::result::Result<Self, String> {
-        let mut options = Self {
-            classes: vec![Class::Tool, Class::Read],
-            inflight: vec![1, 64, 512],
-            runs: 0,
-            steps: 10,
-            rounds: 3,
-            reader: false,
-            writers: 1,
-            databases: 1,
-            url: None,
+    fn parse() -> kit::Result<Self> {
+        let mut given = kit::options::Options::read();
+        let options = Self {
+            classes: given.list("--class", vec![Class::Tool, Class::Read])?,
+            inflight: given.list("--inflight", vec![1, 64, 512])?,
+            runs: given.value("--runs", 0)?,
+            steps: given.value("--steps", 10)?.max(1),
+            rounds: given.value("--rounds", 3)?.max(1),
+            reader: given.flag("--reader"),
+            writers: given.value("--writers", 1)?,
+            databases: given.value("--databases", 1)?.max(1),
+            url: given.text("--url")?,
+            json: given.flag("--json"),
         };
-        let mut args = std::env::args().skip(1);
-        while let Some(arg) = args.next() {
-            let mut value = || args.next().ok_or_else(|| format!("{arg} needs a value"));
-            let number = |text: &str| text.parse::<u32>().map_err(|e| format!("{text}: {e}"));
-            match arg.as_str() {
-                "--class" => {
-                    options.classes =
-                        value()?.split(',').map(str::parse).collect::<std::result::Result<_, _>>()?;
-                }
-                "--inflight" => {
-                    options.inflight =
-                        value()?.split(',').map(number).collect::<std::result::Result<_, _>>()?;
-                }
-                "--runs" => options.runs = number(&value()?)?,
-                "--steps" => options.steps = number(&value()?)?.max(1),
-                "--rounds" => options.rounds = number(&value()?)?.max(1) as usize,
-                "--writers" => options.writers = number(&value()?)? as usize,
-                "--databases" => options.databases = number(&value()?)?.max(1) as usize,
-                "--url" => options.url = Some(value()?),
-                "--reader" => options.reader = true,
-                "--bench" => {}
-                other => return Err(format!("unknown option {other}")),
-            }
-        }
+        given.end()?;
         Ok(options)
     }
 
@@ -188,9 +172,9 @@ impl Bench {
         Ok(times[times.len() / 2].as_secs_f64() * 1e3)
     }
 
-    /// All rounds of one class and number of runs in flight, as a line.
-    async fn line(&self, class: Class, inflight: u32) -> std::result::Result<(), String> {
-        let shapes = Arc::new(recorded(class, self.options.steps).await?);
+    /// All rounds of one class and number of runs in flight, as a line. `beside` says whether there is a reader.
+    async fn line(&self, class: Class, inflight: u32, beside: bool) -> std::result::Result<(), String> {
+        let shapes = Arc::new(bare::shapes(&recorded::frames(class, self.options.steps).await?)?);
         let (mut bare, mut engine, mut inserts) = (Vec::new(), Vec::new(), Vec::new());
         for _ in 0..self.options.rounds {
             inserts.push(self.insert().await?);
@@ -199,49 +183,44 @@ impl Bench {
         }
         let of = |all: &[Measured], what: fn(&Measured) -> f64| median(all.iter().map(what).collect());
         let ratios = engine.iter().zip(&bare).map(|(engine, bare)| engine.steps_per_s / bare.steps_per_s);
-        let insert = median(inserts);
-        println!(
-            "{:<5} {inflight:>8} {:>9.0} {:>9.0} {:>7.2} {:>10.2} {:>9.2} {:>9.0} {:>9.0}",
+        let (insert, ratio) = (median(inserts), median(ratios.collect()));
+        let (bare_rate, rate) = (of(&bare, |m| m.steps_per_s), of(&engine, |m| m.steps_per_s));
+        let step_ms = of(&engine, |m| m.step_ms);
+        let (bare_wal, wal) = (of(&bare, |m| m.wal_per_step), of(&engine, |m| m.wal_per_step));
+        let figures = json!({
+            "engine": "aether-postgres", "class": class.name(), "inflight": inflight, "runs": self.options.runs(inflight),
+            "steps": self.options.steps, "rounds": self.options.rounds, "writers": self.options.writers,
+            "databases": self.urls.len(), "reader": beside, "steps_per_s": rate, "step_ms": step_ms, "insert_ms": insert,
+            "wal_bytes_per_step": wal, "floor_steps_per_s": bare_rate, "floor_wal_bytes_per_step": bare_wal,
+            "ratio": ratio,
+        });
+        let text = format!(
+            "{:<5} {inflight:>8} {bare_rate:>9.0} {rate:>9.0} {ratio:>7.2} {step_ms:>10.2} {insert:>9.2} {bare_wal:>9.0} {wal:>9.0}",
             class.name(),
-            of(&bare, |m| m.steps_per_s),
-            of(&engine, |m| m.steps_per_s),
-            median(ratios.collect()),
-            of(&engine, |m| m.step_ms),
-            insert,
-            of(&bare, |m| m.wal_per_step),
-            of(&engine, |m| m.wal_per_step),
         );
+        tell(self.options.json, "chain_postgres", figures, &text);
         Ok(())
     }
 
-    async fn lines(&self) -> std::result::Result<(), String> {
-        println!(
+    /// Says something to people: who asked for JSON gets nothing else.
+    fn say(&self, text: &str) {
+        if !self.options.json {
+            println!("{text}");
+        }
+    }
+
+    async fn lines(&self, beside: bool) -> std::result::Result<(), String> {
+        self.say(&format!(
             "{:<5} {:>8} {:>9} {:>9} {:>7} {:>10} {:>9} {:>9} {:>9}",
             "class", "inflight", "bare", "engine", "ratio", "ms/step", "insert ms", "WAL bare", "WAL"
-        );
+        ));
         for class in &self.options.classes {
             for inflight in &self.options.inflight {
-                self.line(*class, *inflight).await?;
+                self.line(*class, *inflight, beside).await?;
             }
         }
         Ok(())
     }
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_unstable_by(f64::total_cmp);
-    values[values.len() / 2]
-}
-
-/// The frames that the engine writes for one chain.
-async fn recorded(class: Class, steps: u32) -> std::result::Result<Vec<Shape>, String> {
-    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
-    let engine = Engine::builder().store(store.clone()).start().await.map_err(|e| e.to_string())?;
-    let run = RunId::new(uuid::Uuid::now_v7().to_string()).map_err(|e| e.to_string())?;
-    flows::one(&engine, class, steps, run.to_string()).await?;
-    let journal = store.load(&run, 0).await.map_err(|e| e.to_string())?;
-    engine.shutdown().await.map_err(|e| e.to_string())?;
-    bare::shapes(&journal)
 }
 
 async fn measure(options: Options) -> std::result::Result<(), String> {
@@ -259,18 +238,18 @@ async fn measure(options: Options) -> std::result::Result<(), String> {
     };
     let bench = Bench { admin: bare::connect(&urls[0]).await?, urls, options };
     let version = bench.admin.query_one("SELECT version()", &[]).await.map_err(|e| e.to_string())?;
-    println!(
+    bench.say(&format!(
         "{}\nsteps/s; ms/step is the median run divided by its {} steps",
         version.get::<_, &str>(0),
         bench.options.steps
-    );
-    bench.lines().await?;
+    ));
+    bench.lines(false).await?;
     if bench.options.reader {
         let reader = bare::connect(&bench.urls[0]).await?;
         let snapshot = "BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM pg_class";
         reader.batch_execute(snapshot).await.map_err(|e| e.to_string())?;
-        println!("beside a REPEATABLE READ snapshot:");
-        bench.lines().await?;
+        bench.say("beside a REPEATABLE READ snapshot:");
+        bench.lines(true).await?;
         reader.batch_execute("COMMIT").await.map_err(|e| e.to_string())?;
     }
     drop(databases);
@@ -281,7 +260,7 @@ async fn measure(options: Options) -> std::result::Result<(), String> {
 async fn main() -> std::process::ExitCode {
     let outcome = match Options::parse() {
         Ok(options) => measure(options).await,
-        Err(error) => Err(error),
+        Err(error) => Err(error.to_string()),
     };
     if let Err(error) = outcome {
         eprintln!("chain_postgres: {error}");

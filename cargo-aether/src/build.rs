@@ -185,23 +185,31 @@ fn unit(program: &Path, krate: &str) -> Option<PathBuf> {
     let folder = program.parent()?;
     let folders = [folder.to_owned(), folder.join("deps")];
     let entries = folders.iter().flat_map(|folder| std::fs::read_dir(folder).into_iter().flatten().flatten());
-    let mut candidates = entries.map(|entry| entry.path()).filter(|path| {
+    let candidates = entries.map(|entry| entry.path()).filter(|path| {
         let rest = path.file_name().and_then(|name| name.to_str()).and_then(|name| name.strip_prefix(krate));
         rest.is_some_and(|rest| rest.starts_with('-') && !rest.contains('.'))
     });
-    candidates.find(|path| is_same(path, program))
+    let candidates: Vec<PathBuf> = candidates.collect();
+    // Former builds leave others there, and to read them all would take long.
+    let link = candidates.iter().find(|path| is_link(path, program));
+    link.or_else(|| candidates.iter().find(|path| is_copy(path, program))).cloned()
 }
 
-/// Whether two names are of one file, or of copies where the file system has no links.
+/// Whether two names are of one file.
 #[cfg(unix)]
-fn is_same(a: &Path, b: &Path) -> bool {
+fn is_link(a: &Path, b: &Path) -> bool {
     use std::os::unix::fs::MetadataExt as _;
-    let (Ok(a_is), Ok(b_is)) = (a.metadata(), b.metadata()) else { return false };
-    let is_copy = || a_is.len() == b_is.len() && std::fs::read(a).ok() == std::fs::read(b).ok();
-    (a_is.dev(), a_is.ino()) == (b_is.dev(), b_is.ino()) || is_copy()
+    let of = |path: &Path| path.metadata().map(|data| (data.dev(), data.ino())).ok();
+    of(a).is_some_and(|a| Some(a) == of(b))
 }
 
 #[cfg(not(unix))]
-fn is_same(a: &Path, b: &Path) -> bool {
-    std::fs::read(a).ok() == std::fs::read(b).ok()
+fn is_link(_a: &Path, _b: &Path) -> bool {
+    false
+}
+
+/// Whether one is a copy of the other, as where the file system has no links.
+fn is_copy(a: &Path, b: &Path) -> bool {
+    let length = |path: &Path| path.metadata().map(|data| data.len()).ok();
+    length(a).is_some() && length(a) == length(b) && std::fs::read(a).ok() == std::fs::read(b).ok()
 }

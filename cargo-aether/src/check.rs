@@ -66,10 +66,11 @@ fn check(args: &Check) -> Result<bool, CheckError> {
     let read = began.elapsed();
     let told: Vec<_> = built.mir.iter().flat_map(|(file, krate)| mir::read(file, krate)).collect();
     let program = Program::new(&graph, &rules, &built.local, &told);
-    let (walk, roots) = (Walk::new(&program, &allows), program.roots());
+    let roots = program.roots();
     if roots.is_empty() {
         return Err(CheckError::NoWorkflow);
     }
+    let walk = Walk::new(&program, &allows, &roots, jobs);
     let mut looked = walk.all(&roots, jobs);
     let mut findings: Vec<Finding> =
         looked.iter_mut().flat_map(|looked| std::mem::take(&mut looked.findings)).collect();

@@ -19,8 +19,10 @@ mod parallel;
 mod program;
 mod report;
 mod rules;
+mod steps;
 mod toolchain;
 mod walk;
+mod ways;
 mod wrapper;
 
 use std::ffi::OsString;

@@ -2,11 +2,25 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+/// Fewer items are done in less time than a thread takes to start.
+const FEW: usize = 16;
+
 /// What `work` makes of each item, in the order of the items.
+///
+/// # Panics
+/// Where `work` does.
+pub(crate) fn map<T: Sync, R: Send>(items: &[T], jobs: usize, work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+    if items.len() < FEW {
+        return items.iter().map(work).collect();
+    }
+    try_map(items, jobs, work).unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+/// The same.
 ///
 /// # Errors
 /// Where a thread panicked: what it did is missing.
-pub(crate) fn map<T: Sync, R: Send>(
+pub(crate) fn try_map<T: Sync, R: Send>(
     items: &[T],
     jobs: usize,
     work: impl Fn(&T) -> R + Sync,

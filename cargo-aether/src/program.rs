@@ -3,7 +3,7 @@
 //! Promise: names are made when they are asked for; most nodes are never asked.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::graph::nodes::{Graph, Id};
 use crate::graph::parts::Kind;
@@ -184,7 +184,7 @@ impl<'a> Program<'a> {
     pub(crate) fn roots(&self) -> Vec<Root> {
         let mut roots: BTreeMap<String, Id> = BTreeMap::new();
         for (id, node) in self.graph.iter() {
-            let is_candidate = |symbol: &String| {
+            let is_candidate = |symbol: &Arc<str>| {
                 symbol.contains("8Workflow") && symbol.contains("3run")
                     || symbol.contains("4Step") && symbol.contains("4call")
             };

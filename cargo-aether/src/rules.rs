@@ -19,7 +19,7 @@ pub(crate) enum Level {
 }
 
 /// Who owns a function or a datum.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Owner {
     /// `std`, `core`, `alloc`, and what is built into them.
     Std,

@@ -7,14 +7,14 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::allow::{Allows, Kinds};
+use crate::allow::Kinds;
 use crate::digest;
 use crate::graph::nodes::Graph;
 use crate::graph::parts::{Kind, ReadError};
 use crate::mir;
 use crate::program::Program;
 use crate::rules::{Rules, TABLE};
-use crate::walk::Walk;
+use crate::steps::Steps;
 use crate::wrapper;
 
 /// Functions that name doors, each in a module that says of which kind it is.
@@ -71,13 +71,13 @@ fn missed(root: &Path, folder: &Path, rules: &Rules, version: &str) -> Result<Ve
     let graph = Graph::read(&[folder.join("probe.o")], 1)?;
     let local = HashSet::from(["probe".to_owned()]);
     let told = mir::read(&folder.join("probe.mir"), "probe");
-    let (program, allows) = (Program::new(&graph, rules, &local, &told), Allows::default());
-    let walk = Walk::new(&program, &allows);
+    let program = Program::new(&graph, rules, &local, &told);
+    let steps = Steps { program: &program };
     let doors = graph.iter().filter(|(_, node)| node.kind == Kind::Code).filter_map(|(id, _)| {
         let (kind, name) = program.path(id).strip_prefix("probe::in_")?.split_once("::")?;
         (!name.contains("::")).then(|| (id, kind.to_owned(), name.to_owned()))
     });
-    let is_missed = |(id, kind, _): &(_, String, String)| !walk.hides(*id, &Kinds::Only(kind.clone()));
+    let is_missed = |(id, kind, _): &(_, String, String)| !steps.hide(*id, &Kinds::Only(kind.clone()));
     Ok(doors.filter(is_missed).map(|(_, kind, name)| format!("{kind}: {name}")).collect())
 }
 

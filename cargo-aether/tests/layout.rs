@@ -11,6 +11,8 @@ const FLOORS: &[&[&str]] = &[
     &["allow", "graph"],
     &["lines", "rules", "wrapper"],
     &["build", "program"],
+    &["steps"],
+    &["ways"],
     &["walk"],
     &["report", "toolchain"],
     &["baseline"],

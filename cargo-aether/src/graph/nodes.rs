@@ -1,7 +1,9 @@
 //! Functions and data, and what they name.
 
-use std::collections::HashMap;
 use std::path::PathBuf;
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
 
 use crate::graph::object_file::read;
 use crate::graph::parts::{Definition, Kind, Part, ReadError, Source};
@@ -13,7 +15,7 @@ pub(crate) type Id = u32;
 /// A function or a datum.
 #[derive(Debug)]
 pub(crate) struct Node {
-    pub(crate) symbol: Option<String>,
+    pub(crate) symbol: Option<Arc<str>>,
     pub(crate) kind: Kind,
     pub(crate) place: Option<Place>,
     /// What it names, and where inside of its section it does.
@@ -34,14 +36,14 @@ pub(crate) struct Place {
 pub(crate) struct Graph {
     pub(crate) nodes: Vec<Node>,
     pub(crate) sources: Vec<Source>,
-    names: HashMap<String, Id>,
+    names: FxHashMap<Arc<str>, Id>,
 }
 
 impl Graph {
     /// Reads libraries and object files, on `jobs` threads.
     pub(crate) fn read(files: &[PathBuf], jobs: usize) -> Result<Self, ReadError> {
         // A thread that panicked has found a bug of the parser; what it read is missing, so the check must not go on.
-        let read = parallel::map(files, jobs, |file| read(file)).map_err(|_| panicked(files))?;
+        let read = parallel::try_map(files, jobs, |file| read(file)).map_err(|_| panicked(files))?;
         let mut graph = Self::default();
         for parts in read {
             parts?.into_iter().for_each(|part| graph.add(part));
@@ -86,7 +88,7 @@ impl Graph {
                 let (symbol, kind) = (definition.symbol.clone(), Kind::Elsewhere);
                 self.nodes.push(Node { symbol, kind, place: None, references: Vec::new() });
                 if let Some(name) = global {
-                    self.names.insert(name.clone(), id);
+                    self.names.insert(Arc::clone(name), id);
                 }
                 id
             }

@@ -2,7 +2,6 @@
 //!
 //! Promise: a file that cannot be understood is an error, and never a part without references.
 
-use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -11,6 +10,8 @@ use object::{
     Architecture, BinaryFormat, File, Object, ObjectSection, ObjectSymbol, Relocation, RelocationKind,
     RelocationTarget, SectionIndex, SectionKind, SymbolIndex, SymbolKind,
 };
+
+use rustc_hash::FxHashMap;
 
 use crate::graph::parts::{Definition, Kind, Part, ReadError, Source};
 
@@ -61,8 +62,8 @@ fn part(bytes: &[u8], file: &Arc<PathBuf>, range: (u64, u64), shown: &str) -> Re
 struct Reading {
     definitions: Vec<Definition>,
     /// Of each section, the definitions in it in the order of their offsets.
-    within: HashMap<SectionIndex, Vec<(u64, usize)>>,
-    of_symbol: HashMap<SymbolIndex, usize>,
+    within: FxHashMap<SectionIndex, Vec<(u64, usize)>>,
+    of_symbol: FxHashMap<SymbolIndex, usize>,
 }
 
 impl Reading {
@@ -80,7 +81,7 @@ impl Reading {
             }
             self.of_symbol.insert(symbol.index(), at);
             self.definitions.push(Definition {
-                symbol: Some(name.to_owned()),
+                symbol: Some(name.into()),
                 is_global: symbol.is_global() || section.is_none(),
                 kind: section.as_ref().map_or(Kind::Elsewhere, kind_of),
                 section: section.map_or(0, |section| number(section.index())),

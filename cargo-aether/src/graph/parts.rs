@@ -36,7 +36,7 @@ pub(crate) struct Part {
 /// A symbol, or the beginning of a section that has none.
 #[derive(Debug)]
 pub(crate) struct Definition {
-    pub(crate) symbol: Option<String>,
+    pub(crate) symbol: Option<Arc<str>>,
     pub(crate) is_global: bool,
     pub(crate) kind: Kind,
     pub(crate) section: u32,

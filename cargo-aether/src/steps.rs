@@ -1,0 +1,224 @@
+//! What becomes of one reference: whether it is a door, and whether there is more to look at behind it.
+//!
+//! Promise: bodies of steps, other workflows and logging are not entered; the engine's own code is followed only where it
+//! is generic over types of the workspace.
+
+use std::collections::HashSet;
+
+use crate::graph::nodes::Id;
+use crate::graph::parts::Kind;
+use crate::mir::Oddity;
+use crate::names::Name;
+use crate::program::{Named, Program};
+use crate::rules::{Door, Level, Owner, counts_up, forgets_order, is_foreign};
+
+/// A node as it is reached; the same one counts otherwise where another reaches it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct At {
+    pub(crate) id: Id,
+    /// As the engine's generic code for a type of the workspace: what the engine itself does there does not count.
+    pub(crate) is_under: bool,
+    /// Of data without a name, who named them.
+    pub(crate) owner: Owner,
+    /// Of the standard library's generic code, who called it.
+    pub(crate) behind: Owner,
+}
+
+/// Something that may not be reached, where it is named.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Met {
+    pub(crate) kind: &'static str,
+    pub(crate) level: Level,
+    pub(crate) source: Source,
+    /// Where in the section of who names it.
+    pub(crate) offset: u64,
+}
+
+/// What was met.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Source {
+    Named(Id),
+    /// What only the function's MIR tells.
+    Told(&'static str),
+}
+
+/// What a node names.
+#[derive(Debug, Default)]
+pub(crate) struct Around {
+    pub(crate) met: Vec<Met>,
+    /// What there is to look at behind it, and where it is named.
+    pub(crate) next: Vec<(At, u64)>,
+}
+
+/// What becomes of one reference.
+#[derive(Debug, Default)]
+struct Step {
+    door: Option<(&'static str, Level)>,
+    /// Whether the walk goes on there, and as what.
+    follow: Option<bool>,
+}
+
+/// Looks at nodes of a program, one by one.
+pub(crate) struct Steps<'a> {
+    pub(crate) program: &'a Program<'a>,
+}
+
+impl Steps<'_> {
+    /// Where a walk begins.
+    pub(crate) fn start(&self, id: Id) -> At {
+        let owner = self.program.named(id).owner.unwrap_or(Owner::Local);
+        At { id, is_under: false, owner, behind: owner }
+    }
+
+    /// Everything that a node names, of all kinds.
+    pub(crate) fn around(&self, at: At) -> Around {
+        let (mut around, node) = (Around::default(), self.program.graph.node(at.id));
+        for (kind, what) in self.program.told_by_mir(at.id).iter().filter_map(|oddity| oddity.source()) {
+            let offset = node.place.map_or(0, |place| place.start);
+            if !at.is_under {
+                around.met.push(Met { kind, level: Level::Error, source: Source::Told(what), offset });
+            }
+        }
+        for &(to, offset) in &node.references {
+            let step = self.step(at, to);
+            let met = step.door.map(|(kind, level)| Met { kind, level, source: Source::Named(to), offset });
+            around.met.extend(met);
+            around.next.extend(step.follow.map(|is_under| (self.reached(at, to, is_under), offset)));
+        }
+        around
+    }
+
+    fn reached(&self, from: At, id: Id, is_under: bool) -> At {
+        let owner = self.program.named(id).owner;
+        let behind = owner.filter(|of| *of != Owner::Std).unwrap_or(from.behind);
+        At { id, is_under, owner: owner.unwrap_or(from.owner), behind }
+    }
+
+    fn step(&self, at: At, to: Id) -> Step {
+        let (named, node) = (self.program.named(to), self.program.graph.node(to));
+        if named.is_barrier {
+            return Step::default();
+        }
+        if !at.is_under
+            && let Some(door) = self.door(named, at)
+        {
+            return self.at_door(at, to, door);
+        }
+        if named.is_closed {
+            return Step::default();
+        }
+        let is_own = at.owner == Owner::Local && !at.is_under;
+        // C that a crate of the workspace declares, and of which nothing is known. The trap of simulations defines some.
+        let may_be_foreign = named.owner == Some(Owner::Foreign) && !named.name.shown.contains("::");
+        if is_own
+            && may_be_foreign
+            && matches!(node.kind, Kind::Elsewhere | Kind::Code)
+            && is_foreign(&named.name.path)
+        {
+            return Step { door: Some(("foreign", Level::Error)), follow: None };
+        }
+        let is_made =
+            ["__CALLSITE", "__RUST_STD_INTERNAL_VAL"].iter().any(|made| named.name.shown.contains(made));
+        let door = match node.kind {
+            Kind::Static | Kind::ThreadLocal if is_own && named.owner == Some(Owner::Local) && !is_made => {
+                let kind = if node.kind == Kind::Static { "static" } else { "thread_local" };
+                Some((kind, self.level_of_static(at.id)))
+            }
+            _ => None,
+        };
+        Step { door, follow: self.follow(to, at.is_under) }
+    }
+
+    fn door(&self, named: &Named, at: At) -> Option<Door> {
+        self.program.rules.door(named.rule, &named.name, at.owner, at.behind)
+    }
+
+    /// A name of the table is reached.
+    fn at_door(&self, at: At, to: Id, door: Door) -> Step {
+        let (path, from) = (self.program.path(to), self.program.path(at.id));
+        if door.kind == "hash" {
+            // A map that copies or compares itself does not show its order, nor does the `Debug` of a foreign type that is
+            // shown to nobody.
+            let is_own = from.trim_start_matches('<').starts_with("std::collections::hash::");
+            let is_shown = at.behind == Owner::Registry && path.ends_with("core::fmt::Debug>::fmt");
+            if is_own || is_shown {
+                return Step::default();
+            }
+        }
+        if self.program.named(at.id).is_quiet {
+            return Step::default();
+        }
+        let level = if door.kind == "hash" && self.forgets(at.id) { Level::Note } else { door.level };
+        Step { door: Some((door.kind, level)), follow: door.calls_back.then_some(false) }
+    }
+
+    /// Of the engine's own values only what is generic over the workspace's types is looked into.
+    fn follow(&self, to: Id, under: bool) -> Option<bool> {
+        let named = self.program.named(to);
+        match named.owner {
+            Some(Owner::Local) => Some(false),
+            Some(Owner::Engine) => named.mentions_local.then_some(true),
+            None => Some(under),
+            Some(_) if under || named.mentions_engine => {
+                named.mentions_local.then(|| under || self.program.is_about_engine(&named.name))
+            }
+            Some(_) => Some(false),
+        }
+    }
+
+    /// Whether `from` does with the entries of maps only what their order does not show in: as many such uses as maps.
+    fn forgets(&self, from: Id) -> bool {
+        let references = &self.program.graph.node(from).references;
+        let is_walk = |to: Id| {
+            let named = self.program.named(to);
+            let door = self.program.rules.door(named.rule, &named.name, Owner::Local, Owner::Local);
+            door.is_some_and(|door| door.kind == "hash" && door.level == Level::Error)
+        };
+        let is_use = |to: Id| forgets_order(&self.program.named(to).name) || self.is_blind_fold(to);
+        let walks = references.iter().filter(|(to, _)| is_walk(*to)).count();
+        let uses = references.iter().filter(|(to, _)| is_use(*to)).count();
+        walks <= uses
+    }
+
+    /// Whether this is a fold over a hash map whose closure adds whole numbers, or the like.
+    fn is_blind_fold(&self, fold: Id) -> bool {
+        let name = &self.program.named(fold).name;
+        let is_fold = name.path.ends_with("::fold") && name.shown.contains("std::collections::hash::");
+        if !is_fold {
+            return false;
+        }
+        // Folds of the standard library call one another before the closure is called.
+        let (mut ways, mut seen) = (vec![fold], HashSet::new());
+        while let Some(at) = ways.pop().filter(|_| seen.len() < 64) {
+            for &(to, _) in &self.program.graph.node(at).references {
+                if self.program.told_by_mir(to).contains(&Oddity::CommutativeFold) {
+                    return true;
+                }
+                let is_fold = self.program.path(to).contains("fold");
+                if is_fold && seen.insert(to) {
+                    ways.push(to);
+                }
+            }
+        }
+        false
+    }
+
+    /// What is computed once in a cell is looked at itself, and what is kept there may be a cache: unless it counts.
+    fn level_of_static(&self, from: Id) -> Level {
+        const CELLS: [&str; 6] = [
+            "<std::sync::lazy_lock::LazyLock as core::ops::deref::Deref>",
+            "std::sync::lazy_lock::LazyLock::force",
+            "std::sync::once_lock::OnceLock::get_or_init",
+            "<once_cell::sync::Lazy as core::ops::deref::Deref>",
+            "once_cell::sync::Lazy::force",
+            "once_cell::sync::OnceCell::get_or_init",
+        ];
+        let references = &self.program.graph.node(from).references;
+        let any =
+            |is: &dyn Fn(&Name) -> bool| references.iter().any(|(to, _)| is(&self.program.named(*to).name));
+        let is_lazy_static = |name: &Name| name.shown.contains("lazy_static::lazy::Lazy");
+        let is_cell =
+            any(&|name| is_lazy_static(name) || CELLS.iter().any(|cell| name.path.starts_with(cell)));
+        if is_cell && !any(&counts_up) { Level::Note } else { Level::Error }
+    }
+}
