@@ -7,7 +7,7 @@ mod floors;
 use floors::Layout;
 
 const FLOORS: &[&[&str]] = &[
-    &["sched", "spent"],
+    &["sched"],
     &["base", "error", "identity", "options", "place", "stuck", "worker_locks"],
     &["row", "schema"],
     &["open", "waits"],

@@ -4,7 +4,6 @@
 //! appended.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::future::{Pending, pending};
 use std::ops::Deref;
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -199,9 +198,9 @@ impl Run {
     }
 
     /// Stops the run and never returns, so that the workflow's code does not continue after a fault.
-    pub(crate) fn stop<T>(&self, fault: impl Into<Fault>) -> Pending<T> {
+    pub(crate) async fn stop<T>(&self, fault: impl Into<Fault>) -> T {
         self.fail(fault);
-        pending()
+        std::future::pending().await
     }
 
     /// Why the run stopped.
@@ -427,7 +426,7 @@ impl Run {
             return self.stop(Fault::ShutDown { run: self.id.clone() }).await;
         }
         if closed {
-            pending().await
+            std::future::pending().await
         }
     }
 

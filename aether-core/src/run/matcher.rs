@@ -2,7 +2,7 @@
 //!
 //! Promise: a mismatch stops the run before anything executes; recorded answers are delivered in the recorded order.
 
-use std::future::{Pending, poll_fn};
+use std::future::poll_fn;
 use std::task::Poll;
 
 use crate::journal::history::{CommandRecord, RecordedResult};
@@ -25,7 +25,7 @@ impl Run {
         digest: Option<&Digest>,
         site: Option<String>,
     ) -> Matched {
-        self.request_with(command, class, digest, None, &|| site.clone()).await
+        self.request_with(command, class, digest, None, site.as_deref()).await
     }
 
     /// As [`Run::request`]. Where the digests differ, `args` tell whether the recorded arguments are the same ones in an
@@ -36,10 +36,14 @@ impl Run {
         class: EffectClass,
         digest: Option<&Digest>,
         args: Option<&Requested<'_>>,
-        site: &(dyn Fn() -> Option<String> + Sync),
+        site: Option<&str>,
     ) -> Matched {
-        let side =
-            || CommandSummary { command: command.clone(), class, digest: digest.cloned(), site: site() };
+        let side = || CommandSummary {
+            command: command.clone(),
+            class,
+            digest: digest.cloned(),
+            site: site.map(str::to_owned),
+        };
         // Compared before the policy is asked: a policy must not see a command that history contradicts.
         let compared = self.lock().history.request(command.place()).map(|found| {
             let same_class = found.class.is_none_or(|recorded| recorded == class);
@@ -122,26 +126,26 @@ impl Run {
     }
 
     /// Stops the run with a divergence.
-    pub(crate) fn diverged<T>(
+    pub(crate) async fn diverged<T>(
         &self,
         recorded: Option<CommandSummary>,
         requested: Option<CommandSummary>,
-    ) -> Pending<T> {
+    ) -> T {
         let divergence =
             Divergence { run: self.id.clone(), recorded, requested, changes: ValueChanges::default() };
-        self.stop(Fault::Diverged(Box::new(divergence)))
+        self.stop(Fault::Diverged(Box::new(divergence))).await
     }
 
     /// Stops the run: its code passes other arguments than are recorded.
-    fn differs<T>(
+    async fn differs<T>(
         &self,
         recorded: CommandSummary,
         requested: CommandSummary,
         changes: ValueChanges,
-    ) -> Pending<T> {
+    ) -> T {
         let run = self.id.clone();
         let divergence = Divergence { run, recorded: Some(recorded), requested: Some(requested), changes };
-        self.stop(Fault::Diverged(Box::new(divergence)))
+        self.stop(Fault::Diverged(Box::new(divergence))).await
     }
 
     /// The recorded arguments of a command. Delivers nothing.
@@ -174,15 +178,15 @@ impl Run {
     }
 
     /// Stops the run: the recorded answer of `command` is of another kind than the command.
-    pub(crate) fn mismatched<T>(
+    pub(crate) async fn mismatched<T>(
         &self,
         command: &CommandId,
         class: EffectClass,
         found: Option<RecordedResult>,
-    ) -> Pending<T> {
+    ) -> T {
         tracing::error!(target: "aether::run", run = %self.id, %command, ?found, "recorded answer is of another kind");
         let side = CommandSummary { command: command.clone(), class, digest: None, site: None };
-        self.diverged(Some(side.clone()), Some(side))
+        self.diverged(Some(side.clone()), Some(side)).await
     }
 
     /// Waits until every recorded answer was delivered. Never returns in a run that is being stopped or cancelled.
