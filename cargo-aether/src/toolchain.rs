@@ -15,6 +15,7 @@ use crate::mir;
 use crate::program::Program;
 use crate::rules::{Rules, TABLE};
 use crate::steps::Steps;
+use crate::ways::hides;
 use crate::wrapper;
 
 /// Functions that name doors, each in a module that says of which kind it is.
@@ -77,7 +78,7 @@ fn missed(root: &Path, folder: &Path, rules: &Rules, version: &str) -> Result<Ve
         let (kind, name) = program.path(id).strip_prefix("probe::in_")?.split_once("::")?;
         (!name.contains("::")).then(|| (id, kind.to_owned(), name.to_owned()))
     });
-    let is_missed = |(id, kind, _): &(_, String, String)| !steps.hide(*id, &Kinds::Only(kind.clone()));
+    let is_missed = |(id, kind, _): &(_, String, String)| !hides(&steps, *id, &Kinds::Only(kind.clone()));
     Ok(doors.filter(is_missed).map(|(_, kind, name)| format!("{kind}: {name}")).collect())
 }
 

@@ -14,7 +14,7 @@ use crate::parallel;
 use crate::program::{Program, Root};
 use crate::rules::{Level, Owner};
 use crate::steps::{Met, Source, Steps};
-use crate::ways::{Number, Ways};
+use crate::ways::{Number, Ways, hides};
 
 /// One hop of a chain: a function that names the next one at this line.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, schemars::JsonSchema)]
@@ -99,7 +99,7 @@ impl<'a> Walk<'a> {
         });
         let believed: BTreeSet<Id> =
             self.ways.iter().flat_map(|ways| ways.believed.iter().copied()).collect();
-        let believed = believed.into_iter().filter(|id| !self.steps.hide(*id, &Kinds::AllBut(Vec::new())));
+        let believed = believed.into_iter().filter(|id| !hides(&self.steps, *id, &Kinds::AllBut(Vec::new())));
         let believed = believed.map(|id| {
             let name = self.program.named(id).name.plain();
             format!(
@@ -110,7 +110,7 @@ impl<'a> Walk<'a> {
             self.ways.iter().flat_map(|ways| ways.let_pass.iter().copied()).collect();
         let is_used = |entry: &Allow| {
             let mut covered = let_pass.iter().filter(|id| entry.covers(&self.program.named(**id).name));
-            covered.any(|id| self.steps.hide(*id, &entry.kinds()))
+            covered.any(|id| hides(&self.steps, *id, &entry.kinds()))
         };
         unused.chain(believed).chain(self.allows.stale(is_used)).collect()
     }

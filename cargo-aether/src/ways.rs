@@ -103,11 +103,9 @@ impl Ways {
     }
 }
 
-impl Steps<'_> {
-    /// Whether something of these kinds is reached from a function at which ways end.
-    pub(crate) fn hide(&self, id: Id, kinds: &Kinds) -> bool {
-        Ways::new(self, &[id], (kinds, &[]), 1).all.iter().any(|way| way.leads)
-    }
+/// Whether something of these kinds is reached from a function at which ways end.
+pub(crate) fn hides(steps: &Steps<'_>, id: Id, kinds: &Kinds) -> bool {
+    Ways::new(steps, &[id], (kinds, &[]), 1).all.iter().any(|way| way.leads)
 }
 
 #[allow(clippy::cast_possible_truncation, reason = "nodes are counted with as many bits")]
