@@ -6,10 +6,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
+use aether::jiff::Timestamp;
+use aether_core::journal::{CHAIN_START, chain};
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags};
 use serde_json::{Value, json};
-use sha2::{Digest as _, Sha256};
 
 use super::{Result, memory};
 
@@ -64,15 +65,15 @@ pub(crate) fn read(database: &Path, run: &str, chained: bool) -> Result<Found> {
     let sql = "SELECT position, at, events, chain FROM aether_journal
          WHERE run_no = (SELECT no FROM aether_runs WHERE id = ?1) ORDER BY position";
     let mut statement = connection.prepare(sql)?;
-    let (mut rows, mut found, mut before) = (statement.query([run])?, Found::default(), [0; 32]);
+    let (mut rows, mut found, mut before) = (statement.query([run])?, Found::default(), CHAIN_START);
     while let Some(row) = rows.next()? {
-        let (position, at): (i64, i64) = (row.get(0)?, row.get(1)?);
+        let (position, at) = (u64::try_from(row.get::<_, i64>(0)?)?, row.get(1)?);
         let text = row.get_ref(2)?.as_str()?;
-        if u64::try_from(position)? != found.events {
+        if position != found.events {
             return Err(format!("a frame at {position} follows {} events", found.events).into());
         }
         if chained {
-            before = chain(&before, position, at, text);
+            before = chain(&before, position, Timestamp::from_microsecond(at)?, text);
             if before.as_slice() != row.get_ref(3)?.as_blob()? {
                 return Err(format!("the chain breaks at {position}").into());
             }
@@ -128,10 +129,4 @@ fn length(value: ValueRef<'_>) -> usize {
         ValueRef::Text(bytes) | ValueRef::Blob(bytes) => bytes.len(),
         _ => size_of::<i64>(),
     }
-}
-
-/// The hash after a frame: over the one before it, its position, its time and its text.
-fn chain(before: &[u8; 32], position: i64, at: i64, text: &str) -> [u8; 32] {
-    let hash = Sha256::new().chain_update(before).chain_update(position.to_be_bytes());
-    hash.chain_update(at.to_be_bytes()).chain_update(text).finalize().into()
 }

@@ -39,12 +39,11 @@ pub(crate) struct Finding {
 }
 
 /// Who named what was reached, and where.
-type From = FxHashMap<Number, Option<(Number, u64)>>;
+type CameFrom = FxHashMap<Number, Option<(Number, u64)>>;
 
 /// Looks for what workflows reach.
 pub(crate) struct Walk<'a> {
     steps: Steps<'a>,
-    program: &'a Program<'a>,
     allows: &'a Allows,
     /// One for each group of kinds that the project lets pass at the same places.
     ways: Vec<Ways>,
@@ -65,7 +64,7 @@ impl<'a> Walk<'a> {
         let ways = allows.walks();
         let ways =
             ways.iter().map(|(kinds, stops)| Ways::new(&steps, &starts, (kinds, stops), jobs)).collect();
-        Self { steps, program, allows, ways }
+        Self { steps, allows, ways }
     }
 
     /// What each of the roots reaches, on `jobs` threads; in the order of the roots.
@@ -81,7 +80,7 @@ impl<'a> Walk<'a> {
             self.walk(ways, ways.starts[number], root, &mut looked.findings);
         }
         let is_found = |kind: &str| looked.findings.iter().any(|found| found.kind == kind);
-        let unused = root.allowed.iter().filter(|kind| self.program.rules.has(kind) && !is_found(kind));
+        let unused = root.allowed.iter().filter(|kind| self.steps.program.rules.has(kind) && !is_found(kind));
         looked.unused = unused.cloned().collect();
         looked.findings.retain(|found| !root.allowed.contains(found.kind));
         looked
@@ -101,7 +100,7 @@ impl<'a> Walk<'a> {
             self.ways.iter().flat_map(|ways| ways.believed.iter().copied()).collect();
         let believed = believed.into_iter().filter(|id| !hides(&self.steps, *id, &Kinds::AllBut(Vec::new())));
         let believed = believed.map(|id| {
-            let name = self.program.named(id).name.plain();
+            let name = self.steps.program.named(id).name.plain();
             format!(
                 "`{name}` is called deterministic, and nothing in it could be otherwise: remove the attribute"
             )
@@ -109,7 +108,7 @@ impl<'a> Walk<'a> {
         let let_pass: BTreeSet<Id> =
             self.ways.iter().flat_map(|ways| ways.let_pass.iter().copied()).collect();
         let is_used = |entry: &Allow| {
-            let mut covered = let_pass.iter().filter(|id| entry.covers(&self.program.named(**id).name));
+            let mut covered = let_pass.iter().filter(|id| entry.covers(&self.steps.program.named(**id).name));
             covered.any(|id| hides(&self.steps, *id, &entry.kinds()))
         };
         unused.chain(believed).chain(self.allows.stale(is_used)).collect()
@@ -142,7 +141,7 @@ impl<'a> Walk<'a> {
 
     fn finding(&self, root: &Root, met: &Met, chain: Vec<Frame>) -> Finding {
         let source = match met.source {
-            Source::Named(id) => self.program.path(id),
+            Source::Named(id) => self.steps.program.path(id),
             Source::Told(what) => what,
         };
         let (workflow, source) = (root.name.clone(), source.to_owned());
@@ -150,7 +149,7 @@ impl<'a> Walk<'a> {
     }
 
     /// The way from the workflow to a reference at `offset` in `last`: the frames that a reader knows.
-    fn chain(&self, ways: &Ways, reached: &From, last: Number, offset: u64) -> Vec<Frame> {
+    fn chain(&self, ways: &Ways, reached: &CameFrom, last: Number, offset: u64) -> Vec<Frame> {
         let (mut hops, mut at) = (vec![(ways.id(last), offset)], last);
         while let Some((from, offset)) = reached.get(&at).copied().flatten() {
             hops.push((ways.id(from), offset));
@@ -158,14 +157,14 @@ impl<'a> Walk<'a> {
         }
         let mut frames: Vec<Frame> = Vec::new();
         for (from, offset) in hops.into_iter().rev() {
-            let named = self.program.named(from);
+            let named = self.steps.program.named(from);
             let is_known = matches!(named.owner, Some(Owner::Local | Owner::Registry));
             let is_generated =
                 named.name.path.contains("Workflow>::run") || named.name.path.contains("Step>::call");
-            if self.program.graph.node(from).kind != Kind::Code || !is_known || is_generated {
+            if self.steps.program.graph.node(from).kind != Kind::Code || !is_known || is_generated {
                 continue;
             }
-            let (file, line) = self.program.line(from, offset).unzip();
+            let (file, line) = self.steps.program.line(from, offset).unzip();
             let function = named.name.plain();
             // The frames of one function and its closures are one to a reader.
             if frames.last().is_some_and(|before| before.function == function && before.line == line) {

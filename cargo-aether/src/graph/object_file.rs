@@ -10,7 +10,6 @@ use object::{
     Architecture, BinaryFormat, File, Object, ObjectSection, ObjectSymbol, Relocation, RelocationKind,
     RelocationTarget, SectionIndex, SectionKind, SymbolIndex, SymbolKind,
 };
-
 use rustc_hash::FxHashMap;
 
 use crate::graph::parts::{Definition, Kind, Part, ReadError, Source};
