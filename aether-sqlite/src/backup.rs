@@ -134,7 +134,11 @@ pub(crate) fn copy(
         let reason = format!("a copy of it does not pass SQLite's check: {found}");
         return Err(StoreError::Corrupt { store: named(from), reason });
     }
-    let sql = format!("SELECT count(*), max(updated_at) FROM {}", schema::table_of_runs(version));
+    let (runs, journal) = schema::main_tables(version);
+    let sql = format!(
+        "SELECT count(*), max(max(updated_at), coalesce((SELECT at FROM {journal} ORDER BY seq DESC LIMIT 1), 0))
+         FROM {runs}"
+    );
     let read = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get::<_, Option<i64>>(1)?));
     let (runs, newest): (i64, _) = copy.query_row(&sql, [], read).map_err(failed)?;
     drop(copy);

@@ -30,7 +30,8 @@ pub(crate) struct Batch<'c> {
     pub(crate) store: Arc<str>,
     pub(crate) statements: Statements<'c>,
     heads: HashMap<RunId, Head>,
-    dirty: Vec<RunId>,
+    /// Runs whose rows are to be brought up to date with this transaction.
+    behind: Vec<RunId>,
     version: Option<i64>,
     patience: Duration,
 }
@@ -43,7 +44,7 @@ impl<'c> Batch<'c> {
             store: store.clone(),
             statements: Statements::prepare(conn)?,
             heads: HashMap::new(),
-            dirty: Vec::new(),
+            behind: Vec::new(),
             version: None,
             patience,
         })
@@ -60,8 +61,7 @@ impl<'c> Batch<'c> {
         // Under the lock: were it read before, another process could claim a run between this look and the appends that
         // are admitted by the cache, and a fenced writer would get through.
         let version = self.statements.data_version()?;
-        // Only here is the cache cut back: within a transaction a dirty head is all that knows where its run's journal
-        // ends.
+        // Only here is the cache cut back: within a transaction every append would look for its run again.
         if self.version != Some(version) || self.heads.len() > HEADS {
             self.forget();
         }
@@ -86,7 +86,6 @@ impl<'c> Batch<'c> {
 
     /// Makes everything durable.
     pub(crate) fn commit(&mut self) -> rusqlite::Result<()> {
-        // One update for each run, however many frames it got; without it the next claim would read an old position.
         self.flush()?;
         self.statements.commit()
     }
@@ -105,17 +104,16 @@ impl<'c> Batch<'c> {
 
     fn forget(&mut self) {
         self.heads.clear();
-        self.dirty.clear();
+        self.behind.clear();
         self.version = None;
     }
 
-    /// Writes the rows of the runs whose heads moved.
+    /// Writes the rows that were too far behind.
     pub(crate) fn flush(&mut self) -> rusqlite::Result<()> {
-        for run in self.dirty.drain(..) {
-            if let Some(head) = self.heads.get_mut(&run).filter(|head| head.dirty) {
+        for run in self.behind.drain(..) {
+            if let Some(head) = self.heads.get_mut(&run).filter(|head| head.behind) {
                 self.statements.touch(head)?;
-                head.saved = head.next;
-                head.dirty = false;
+                head.set_saved();
             }
         }
         Ok(())
@@ -131,7 +129,8 @@ impl<'c> Batch<'c> {
         self.heads.remove(run);
     }
 
-    /// Applies one append whole or not at all.
+    /// Applies one append whole or not at all. The run's row follows when its status changes, and at most a second
+    /// later: to write it with every append would cost a fifth of the whole. Who reads it looks at the last frame, too.
     pub(crate) fn append(&mut self, append: &Append) -> Result<Acquired, AppendOpError> {
         self.admit(append)?;
         // A savepoint costs two statements. One statement that can refuse needs none: it comes before anything is
@@ -237,10 +236,9 @@ impl<'c> Batch<'c> {
         }
         match &append.status {
             Some(change) => self.change(append, change)?,
-            // The row can wait until the commit: the next append of this batch finds its position in the cache.
-            None if !head.dirty => {
-                head.dirty = true;
-                self.dirty.push(append.run.clone());
+            None if head.is_far_behind() => {
+                head.behind = true;
+                self.behind.push(append.run.clone());
             }
             None => {}
         }
@@ -250,9 +248,8 @@ impl<'c> Batch<'c> {
     fn change(&mut self, append: &Append, change: &StatusChange) -> rusqlite::Result<()> {
         if let Some(head) = self.heads.get_mut(&append.run) {
             self.statements.status(head, change)?;
-            head.saved = head.next;
+            head.set_saved();
             head.status = change.status;
-            head.dirty = false;
         }
         match &change.notify {
             Some(other) => self.statements.notify(other, append.at),

@@ -139,7 +139,8 @@ impl Batch<'_> {
             epoch: Epoch::from(owned),
             status,
             at: new.at,
-            dirty: false,
+            saved_at: new.at,
+            behind: false,
         };
         if next > 0 {
             self.statements.frame(&head, &new.frame, new.at, &hash)?;
@@ -163,7 +164,7 @@ impl Batch<'_> {
     }
 
     fn record(&self, run: &RunId) -> Result<Option<RunRecord>, OpError> {
-        let sql = format!("SELECT {} FROM aether_runs WHERE id = ?1", row::RUN);
+        let sql = format!("SELECT {} FROM aether_runs WHERE id = ?1", *row::RUN);
         let mut statement = self.conn.prepare_cached(&sql)?;
         let mut rows = statement.query([run.as_str()])?;
         rows.next()?.map(row::run).transpose()
@@ -266,8 +267,8 @@ impl Batch<'_> {
 
     /// Whether the row of a run can be read at all; who holds the run.
     fn readable(&mut self, no: i64) -> Result<Option<WorkerId>, OpError> {
-        let mut statement =
-            self.conn.prepare_cached(&format!("SELECT {} FROM aether_runs WHERE no = ?1", row::RUN))?;
+        let sql = format!("SELECT {} FROM aether_runs WHERE no = ?1", *row::RUN);
+        let mut statement = self.conn.prepare_cached(&sql)?;
         let mut rows = statement.query(params![no])?;
         rows.next()?.map_or(Ok(None), |row| row::run(row).map(|run| run.owner))
     }
@@ -296,7 +297,7 @@ impl Batch<'_> {
                      THEN coalesce(first_taken_at, ?4) ELSE first_taken_at END,
                  lapses_at = CASE WHEN owner IS NULL AND ?3 THEN NULL ELSE lapses_at END
              WHERE no = ?1 RETURNING {}",
-            row::RUN
+            *row::RUN
         );
         let mut statement = self.conn.prepare_cached(&sql)?;
         let run = {

@@ -176,8 +176,7 @@ fn foreign_sql(is_due: bool) -> String {
     } else {
         ""
     };
-    let columns = row::RUN.split(", ").map(|name| format!("runs.{}", name.trim()));
-    let columns = columns.collect::<Vec<_>>().join(", ");
+    let columns = &*row::RUN_IN_RUNS;
     format!(
         "WITH RECURSIVE present(code) AS (
             SELECT min(code) FROM aether_runs INDEXED BY aether_runs_code WHERE {open}

@@ -47,6 +47,7 @@ mod sched;
 mod sched;
 mod schedules;
 mod schema;
+mod spent;
 mod sql;
 mod statements;
 mod step_connection;

@@ -41,7 +41,7 @@ fn walk(
     let mut filter = filter.clone();
     loop {
         let query = Query::new(&filter, true);
-        let mut statement = conn.prepare_cached(&query.list(row::RUN, filter.limit))?;
+        let mut statement = conn.prepare_cached(&query.list(&row::RUN_IN_RUNS, filter.limit))?;
         let mut rows = statement.query(params_from_iter(query.values))?;
         let (mut left_out, mut last) = (0, None);
         while let Some(row) = rows.next()? {
@@ -69,20 +69,20 @@ fn walk(
 /// As [`runs`], with the rows that cannot be read, and the chain hash that stands in each.
 pub(crate) fn run_rows(conn: &Connection, filter: &RunFilter) -> Result<Vec<RunRow>, OpError> {
     let query = Query::new(filter, true);
-    let mut statement = conn.prepare_cached(&query.list(&format!("{}, chain", row::RUN), filter.limit))?;
+    let columns = format!("{}, {}", *row::RUN_IN_RUNS, row::tip_column("runs"));
+    let mut statement = conn.prepare_cached(&query.list(&columns, filter.limit))?;
     let mut rows = statement.query(params_from_iter(query.values))?;
     let mut found = Vec::new();
     while let Some(row) = rows.next()? {
         let id = String::from_utf8_lossy(row.get_ref(0)?.as_bytes().unwrap_or_default()).into_owned();
         let place = Cursor::new(row::nat(row.get(row::RUN_NO)?, "run number")?);
         let read = row::run(row).and_then(|run| {
-            let tip = row::chain(
-                row.get_ref(row::RUN_COLUMNS)?.as_blob().map_err(|e| OpError::Row(e.to_string()))?,
-            )?;
+            let tip = row.get_ref(row::RUN_COLUMNS)?.as_blob_or_null();
+            let tip = tip.map_err(|e| OpError::Row(e.to_string()))?.map(row::chain).transpose()?;
             Ok((run, tip))
         });
         let (run, tip) = match read {
-            Ok((run, tip)) => (Ok(run), Some(tip)),
+            Ok((run, tip)) => (Ok(run), tip),
             Err(OpError::Row(reason)) => (Err(reason), None),
             Err(error) => return Err(error),
         };
@@ -196,8 +196,6 @@ impl Query {
     }
 
     fn list(&self, columns: &str, limit: usize) -> String {
-        let columns = columns.split(", ").map(|name| format!("runs.{}", name.trim()));
-        let columns = columns.collect::<Vec<_>>().join(", ");
         let arms = self.arms.iter().map(|arm| format!("SELECT {columns} {arm}")).collect::<Vec<_>>();
         let limit = if limit == 0 { -1 } else { row::int(limit as u64) };
         format!("{} ORDER BY {} DESC LIMIT {limit}", arms.join(" UNION ALL "), self.order)

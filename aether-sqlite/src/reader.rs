@@ -197,7 +197,7 @@ pub(crate) fn last_frame(conn: &Connection, run: &RunId) -> Result<Option<Stored
 
 /// One run.
 pub(crate) fn run(conn: &Connection, run: &RunId) -> Result<Option<RunRecord>, OpError> {
-    first(conn, &format!("SELECT {} FROM aether_runs WHERE id = ?1", row::RUN), [run.as_str()], row::run)
+    first(conn, &format!("SELECT {} FROM aether_runs WHERE id = ?1", *row::RUN), [run.as_str()], row::run)
 }
 
 /// The earliest time at which a run that no worker holds is due.
@@ -304,7 +304,7 @@ pub(crate) fn ended(conn: &Connection, query: &EndedRuns) -> Result<Vec<(u64, Ru
         "SELECT {} FROM aether_runs WHERE no > ?1 AND updated_at < CASE status
              WHEN 'completed' THEN ?2 WHEN 'failed' THEN ?3 WHEN 'rejected' THEN ?4 WHEN 'cancelled' THEN ?5 END
          ORDER BY no LIMIT ?6",
-        row::RUN
+        *row::RUN
     );
     let params = params![
         row::int(query.after),
@@ -362,7 +362,7 @@ pub(crate) fn unread_waiting(
         "SELECT {}, (SELECT max(seq) FROM aether_inbox WHERE run_no = aether_runs.no AND consumed IS NULL) AS newest
          FROM aether_runs INDEXED BY aether_runs_unread
          WHERE unread > 0 AND status = 'waiting' AND owner IS NULL AND no < ?1 ORDER BY no DESC LIMIT ?2",
-        row::RUN
+        *row::RUN
     );
     let before = after.map_or(i64::MAX, |after| row::int(after.number()));
     list(conn, &sql, [before, row::limit(limit)], |row| {

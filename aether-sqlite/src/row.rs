@@ -3,6 +3,7 @@
 //! Promise: reading a damaged row is an [`OpError::Row`] that names what is wrong with it, never a panic. Times are
 //! microseconds since 1970, numbers are what SQLite can hold: 63 bits.
 
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -20,9 +21,34 @@ use aether_core::store::{Cursor, Message, QueueState, RunRecord};
 
 use crate::error::OpError;
 
-/// Columns of a [`RunRecord`], in the order [`run`] reads them.
-pub(crate) const RUN: &str = "id, workflow, version, status, digest, parent, created_at, updated_at, next, epoch, \
-     owner, wake_at, no, labels, code, parked, terms, first_taken_at, ready, traceparent";
+/// Columns of a [`RunRecord`] in rows of `aether_runs`, in the order [`run`] reads them. While a run is being advanced, its
+/// row is behind its journal: see [`Batch::append`](crate::batch::Batch::append).
+pub(crate) static RUN: LazyLock<String> = LazyLock::new(|| run_columns("aether_runs"));
+
+/// The same where that table is called `runs`.
+pub(crate) static RUN_IN_RUNS: LazyLock<String> = LazyLock::new(|| run_columns("runs"));
+
+fn run_columns(runs: &str) -> String {
+    let (next, at) = (moved(runs, "next", "position + count"), moved(runs, "updated_at", "at"));
+    let plain =
+        |names: &str| names.split(' ').map(|name| format!("{runs}.{name}")).collect::<Vec<_>>().join(", ");
+    let (before, between) = (plain("id workflow version status digest parent created_at"), plain("epoch"));
+    let after = plain("owner wake_at no labels code parked terms first_taken_at ready traceparent");
+    format!("{before}, {at}, {next}, {between}, {after}")
+}
+
+/// A column of a run's row, or what its last frame says where that is more.
+fn moved(runs: &str, column: &str, of_frame: &str) -> String {
+    format!(
+        "max({runs}.{column}, coalesce((SELECT {of_frame} FROM aether_journal WHERE run_no = {runs}.no
+         ORDER BY position DESC LIMIT 1), 0))"
+    )
+}
+
+/// The chain hash in a run's row, where the row is not behind the journal.
+pub(crate) fn tip_column(runs: &str) -> String {
+    format!("CASE WHEN {runs}.next = {} THEN {runs}.chain END", moved(runs, "next", "position + count"))
+}
 
 /// Which of them is the run's number, and how many they are.
 pub(crate) const RUN_NO: usize = 12;

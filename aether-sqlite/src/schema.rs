@@ -514,9 +514,9 @@ pub(crate) fn look(conn: &Connection, store: &str) -> Result<u32, OpError> {
     version(conn, store)
 }
 
-/// Name of the table of runs in a file of this version.
-pub(crate) fn table_of_runs(version: u32) -> &'static str {
-    if (version as usize) < BASE_VERSION { "runs" } else { "aether_runs" }
+/// Names of the tables of runs and of journals in a file of this version.
+pub(crate) fn main_tables(version: u32) -> (&'static str, &'static str) {
+    if (version as usize) < BASE_VERSION { ("runs", "journal") } else { ("aether_runs", "aether_journal") }
 }
 
 /// The file's version, 0 where the engine has no tables in it; refuses what this build must not touch. To be called in a

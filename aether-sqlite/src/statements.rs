@@ -34,8 +34,26 @@ pub(crate) struct Head {
     pub(crate) status: Status,
     /// When it last changed.
     pub(crate) at: Timestamp,
-    /// Whether the row is behind.
-    pub(crate) dirty: bool,
+    /// The same as it stands in the row.
+    pub(crate) saved_at: Timestamp,
+    /// Whether the row is to be brought up to date with this transaction.
+    pub(crate) behind: bool,
+}
+
+/// So long a row may be behind the journal of its run, in microseconds.
+const BEHIND: i64 = 1_000_000;
+
+impl Head {
+    /// The row was brought up to date.
+    pub(crate) fn set_saved(&mut self) {
+        (self.saved, self.saved_at, self.behind) = (self.next, self.at, false);
+    }
+
+    /// Whether the row has to follow. Clocks leap in both directions.
+    pub(crate) fn is_far_behind(&self) -> bool {
+        let behind = self.at.as_microsecond() - self.saved_at.as_microsecond();
+        !self.behind && behind.abs() >= BEHIND
+    }
 }
 
 pub(crate) struct Statements<'c> {
@@ -55,6 +73,7 @@ pub(crate) struct Statements<'c> {
     holder: Statement<'c>,
     business_holder: Statement<'c>,
     settle: Statement<'c>,
+    free: Statement<'c>,
     asked_to_end: Statement<'c>,
     consume: Statement<'c>,
     notify: Statement<'c>,
@@ -66,6 +85,14 @@ pub(crate) struct Statements<'c> {
 
 /// Which business keys are unique in the ledger, as the index of them says it: without these very words SQLite does not use it.
 const OF_RUN: &str = "substr(ledger.business_key, 1, 6) <> 'store' || char(9)";
+
+/// A run's row, and the last frame of its journal: the row may be behind.
+const HEAD: &str = "
+SELECT runs.no, runs.next, runs.chain, runs.epoch, runs.status, runs.updated_at,
+    last.position + last.count, last.chain, last.at
+FROM aether_runs AS runs LEFT JOIN aether_journal AS last ON last.run_no = runs.no
+    AND last.position = (SELECT max(position) FROM aether_journal WHERE run_no = runs.no)
+WHERE runs.id = ?1";
 
 /// Waiting runs stay due while something came in that this append did not see; see [`Statements::status`].
 const STATUS: &str = "
@@ -98,7 +125,7 @@ impl<'c> Statements<'c> {
             savepoint: conn.prepare("SAVEPOINT one")?,
             undo: conn.prepare("ROLLBACK TO one")?,
             keep: conn.prepare("RELEASE one")?,
-            head: conn.prepare("SELECT no, next, chain, epoch, status, updated_at FROM aether_runs WHERE id = ?1")?,
+            head: conn.prepare(HEAD)?,
             frame: conn.prepare(
                 "INSERT INTO aether_journal(run_no, position, count, at, epoch, events, chain)
                  VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)",
@@ -122,9 +149,11 @@ impl<'c> Statements<'c> {
             holder: holder("ledger.key = ?1")?,
             business_holder: holder(&format!("ledger.business_key = ?1 AND {OF_RUN}"))?,
             settle: conn.prepare(
-                "UPDATE aether_ledger SET status = ?2, result = ?3, error = ?4, committed = ?5, finished_at = ?6,
-                     business_key = CASE WHEN ?7 THEN NULL ELSE business_key END
+                "UPDATE aether_ledger SET status = ?2, result = ?3, error = ?4, committed = ?5, finished_at = ?6
                  WHERE key = ?1",
+            )?,
+            free: conn.prepare(
+                "UPDATE aether_ledger SET business_key = NULL WHERE key = ?1 AND business_key IS NOT NULL",
             )?,
             waits: WaitStatements::prepare(conn)?,
             forget_progress: conn.prepare("DELETE FROM aether_progress WHERE run_no = ?1")?,
@@ -180,17 +209,24 @@ impl<'c> Statements<'c> {
     pub(crate) fn head<E>(&mut self, run: &RunId) -> Result<Option<Head>, OpError<E>> {
         let mut rows = self.head.query([run.as_str()])?;
         let Some(row) = rows.next()? else { return Ok(None) };
-        let next = row::nat(row.get(1)?, "position")?;
-        let (chain, status): (Vec<u8>, String) = (row.get(2)?, row.get(4)?);
+        let saved = row::nat(row.get(1)?, "position")?;
+        let (mut chain, status): (Vec<u8>, String) = (row.get(2)?, row.get(4)?);
+        let saved_at = row::time(row.get(5)?)?;
+        let (mut next, mut at) = (saved, saved_at);
+        let ahead = row.get::<_, Option<i64>>(6)?.map(|end| row::nat(end, "position")).transpose()?;
+        if let Some(end) = ahead.filter(|end| *end > saved) {
+            (next, chain, at) = (end, row.get(7)?, row::time(row.get(8)?)?);
+        }
         Ok(Some(Head {
             no: row.get(0)?,
             next,
-            saved: next,
+            saved,
             chain: row::chain(&chain)?,
             epoch: row::nat(row.get(3)?, "epoch")?,
             status: row::status(&status)?,
-            at: row::time(row.get(5)?)?,
-            dirty: false,
+            at,
+            saved_at,
+            behind: false,
         }))
     }
 
@@ -315,8 +351,11 @@ impl<'c> Statements<'c> {
             update.error.as_ref().map(Payload::as_str),
             update.committed,
             (update.status != LedgerStatus::Started).then(|| at.as_microsecond()),
-            update.status == LedgerStatus::Failed,
         ])?;
+        // A statement of its own: one that may change the key looks at its index each time.
+        if update.status == LedgerStatus::Failed {
+            self.free.execute([update.key.as_str()])?;
+        }
         Ok(changed == 1)
     }
 

@@ -38,6 +38,7 @@ use crate::reader::{Opened, Readers};
 use crate::request::{Op, WriteRequest};
 use crate::sched::{JoinHandle, Sender, spawn, unbounded};
 use crate::schema::SUPPORTED;
+use crate::spent::{TakeBack, ways_back};
 use crate::worker_locks::WorkerLocks;
 use crate::writer::WriterConfig;
 use crate::{
@@ -58,6 +59,7 @@ pub struct SqliteStore {
     readers: Readers,
     locks: Arc<WorkerLocks>,
     batches: Arc<BatchCounter>,
+    back: TakeBack,
 }
 
 impl SqliteStore {
@@ -100,12 +102,14 @@ impl SqliteStore {
         let (queue, ops) = unbounded();
         let (ready, begun) = unbounded();
         let batches = Arc::<BatchCounter>::default();
+        let (give_back, back) = ways_back();
         let config = WriterConfig {
             path: path.to_owned(),
             store: name.clone(),
             options: options.clone(),
             watch,
             batches: Arc::clone(&batches),
+            back: give_back,
         };
         let serving = move || writer::serve(conn, &config, &ops, &ready);
         let writer = spawn("aether-sqlite-writer", serving).map_err(no_thread)?;
@@ -114,7 +118,7 @@ impl SqliteStore {
         let writer = Mutex::new(Some(writer));
         let is_read_only = false;
         let path = path.to_owned();
-        Ok(Self { name, is_read_only, path, options, ops: queue, writer, readers, locks, batches })
+        Ok(Self { name, is_read_only, path, options, ops: queue, writer, readers, locks, batches, back })
     }
 
     /// Opens the file at `path` to look at it: neither it nor anything beside it is changed by what is asked of this store,
@@ -160,8 +164,8 @@ impl SqliteStore {
         let (ops, _) = unbounded();
         let locks = Arc::new(WorkerLocks::beside(path));
         let (path, writer) = (path.to_owned(), Mutex::default());
-        let batches = Arc::default();
-        Ok(Self { name, is_read_only: true, path, options, ops, writer, readers, locks, batches })
+        let (batches, (_, back)) = (Arc::default(), ways_back());
+        Ok(Self { name, is_read_only: true, path, options, ops, writer, readers, locks, batches, back })
     }
 
     fn read_only(&self) -> StoreError {
@@ -402,6 +406,7 @@ impl Store for SqliteStore {
     }
 
     fn append(&self, append: Append) {
+        self.back.free_one();
         if let Err(lost) = self.ops.send(Op::Append(append))
             && let Op::Append(append) = lost.into_inner()
         {

@@ -25,6 +25,7 @@ use crate::identity::FileWatch;
 use crate::options::SqliteOptions;
 use crate::request::{Call, Closer, Op};
 use crate::sched::{Instant, Receiver, SOON, Sender, TryRecvError, mutated, sleep, yield_now};
+use crate::spent::GiveBack;
 use crate::step_connection::{StepConnection, StepFailure, run_transaction};
 use crate::stuck::{Stuck, unwritten};
 
@@ -37,9 +38,9 @@ enum Done {
 }
 
 impl Done {
-    fn committed(self) {
+    fn committed(self, back: &GiveBack) {
         match self {
-            Self::Appended(append, Ok(acquired)) => append.ack.durable(acquired),
+            Self::Appended(append, Ok(acquired)) => back.all_but_ack(append).durable(acquired),
             Self::Appended(append, Err(error)) => append.ack.failed(error),
             Self::Called(call) => call.answer(Ok(())),
         }
@@ -77,6 +78,7 @@ pub(crate) struct WriterConfig {
     pub(crate) options: SqliteOptions,
     pub(crate) watch: FileWatch,
     pub(crate) batches: Arc<BatchCounter>,
+    pub(crate) back: GiveBack,
 }
 
 struct Writer<'c> {
@@ -310,7 +312,7 @@ impl<'c> Writer<'c> {
                     self.is_written();
                     let appends = self.done.iter().filter(|done| matches!(done, Done::Appended(..)));
                     self.config.batches.committed(appends.count());
-                    self.done.drain(..).for_each(Done::committed);
+                    self.done.drain(..).for_each(|done| done.committed(&self.config.back));
                 }
                 Err(lost) => {
                     tracing::error!(error = %lost, "a batch is not acknowledged");

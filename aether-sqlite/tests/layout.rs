@@ -7,7 +7,7 @@ mod floors;
 use floors::Layout;
 
 const FLOORS: &[&[&str]] = &[
-    &["sched"],
+    &["sched", "spent"],
     &["base", "error", "identity", "options", "place", "stuck", "worker_locks"],
     &["row", "schema"],
     &["open", "waits"],

@@ -2,6 +2,7 @@
 //!
 //! Promise: a definition is data known at compile time; printing it runs no user code.
 
+use std::fmt::Write as _;
 use std::time::Duration;
 
 use serde::de::Error as _;
@@ -169,7 +170,30 @@ impl WorkflowDef {
 
     /// `file:line` of a state.
     pub fn site(&self, state: u16) -> Option<String> {
-        self.states.get(usize::from(state)).map(|s| format!("{}:{}", self.file, s.line))
+        self.source_line(state).map(SourceLine::text)
+    }
+
+    /// The source line of a state, of which no text is made yet.
+    pub(crate) fn source_line(&self, state: u16) -> Option<SourceLine> {
+        let state = self.states.get(usize::from(state))?;
+        Some(SourceLine { file: self.file, line: state.line })
+    }
+}
+
+/// A line of a source file. Its text is made where somebody reads it: most replays of an await do not.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SourceLine {
+    file: &'static str,
+    line: u32,
+}
+
+impl SourceLine {
+    /// The line as `file:line`.
+    pub(crate) fn text(self) -> String {
+        let mut text = String::with_capacity(self.file.len() + 11);
+        // Writing to a string does not fail.
+        let _written = write!(text, "{}:{}", self.file, self.line);
+        text
     }
 }
 

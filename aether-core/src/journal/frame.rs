@@ -104,7 +104,7 @@ fn unencodable(error: &dyn std::fmt::Display) -> PayloadError {
 
 /// About as many bytes as the text of an event has: most have few beside their values.
 fn room(event: &Event) -> usize {
-    let mut room = 160;
+    let mut room = if matches!(event, Event::NodeStarted(_)) { 320 } else { 160 };
     event.for_each_large(&mut |_, value| room += value.as_str().len());
     room
 }

@@ -436,14 +436,18 @@ impl History {
         };
         self.suspended = false;
         self.resources.apply(&event);
-        let place: Box<str> = command.place().into();
-        let record = self.commands.entry(place.clone()).or_insert_with(|| CommandRecord::new(command));
+        let place = command.place();
+        // Most events are about a command that is there: no key is made for them.
+        if !self.commands.contains_key(place) {
+            self.commands.insert(place.into(), CommandRecord::new(command.clone()));
+        }
+        let Some(record) = self.commands.get_mut(place) else { return };
         if let Some(answer) = record.apply(event)
             && record.answer.is_none()
         {
             record.class = record.class.or(class_of(&answer));
             record.answer = Some(answer);
-            self.deliveries.push(place);
+            self.deliveries.push(place.into());
         }
     }
 

@@ -4,6 +4,7 @@
 //! recorded; a policy can add to what a step declares and never waive it; rejection and expiry end the call.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -12,7 +13,7 @@ use crate::definition::def::Approval;
 use crate::inbox::decisions::ApprovalOutcome;
 use crate::inbox::topics::approval_topic;
 use crate::journal::event::{ApprovalDecided, ApprovalRequested};
-use crate::journal::history::{Asked, CommandRecord};
+use crate::journal::history::CommandRecord;
 use crate::perform::call::StepCall;
 use crate::policy::approvals::{ApprovalCall, or_yes};
 use crate::run::append::AppendExtras;
@@ -34,28 +35,38 @@ struct CallShown {
 impl StepCall {
     /// Returns when the call may be made; `Err` holds its answer where it may not. `record` is what the journal holds of
     /// the call after a crash.
-    pub(crate) async fn permitted(&mut self, record: Option<&CommandRecord>) -> Result<(), Answered> {
-        let begun = record
-            .is_some_and(|r| r.invocation.is_some() || r.transaction.is_some() || r.failed_attempts > 0);
-        self.round = record.map_or(0, |record| record.round);
-        self.handed_over = record.is_some_and(|record| record.callback.is_some());
+    pub(crate) async fn permitted(&mut self, record: &CommandRecord) -> Result<(), Answered> {
+        let begun = record.invocation.is_some() || record.transaction.is_some() || record.failed_attempts > 0;
+        self.round = record.round;
+        self.handed_over = record.callback.is_some();
         // A request that is in the journal counts, whatever the policy says now: a restart with another policy must not
         // let a call through that a person is still deciding about.
-        let asked = record.and_then(|record| record.asked.clone());
-        let today = self.run.shared.approvals.limit();
-        // The limit that passes is that of the request. An older journal holds only when it passes.
-        let limit = asked.as_ref().and_then(Asked::limit).or(today).unwrap_or_default();
-        let (outcome, actor) = match asked {
-            Some(asked) => match asked.decided {
-                Some((decision, actor)) => (decision.decode().unwrap_or_else(unreadable), actor),
-                None => self.await_decision(asked.until).await,
-            },
-            None if begun || !self.needs_approval() => return Ok(()),
-            None => {
-                let until = self.request_approval().await?;
-                self.await_decision(until).await
-            }
+        let Some(asked) = record.asked.clone() else {
+            return if begun || !self.needs_approval() { Ok(()) } else { self.ask_for_approval().await };
         };
+        // The limit that passes is that of the request. An older journal holds only when it passes.
+        let limit = asked.limit().or(self.run.shared.approvals.limit()).unwrap_or_default();
+        let (outcome, actor) = match asked.decided {
+            Some((decision, actor)) => (decision.decode().unwrap_or_else(unreadable), actor),
+            None => self.await_decision(asked.until).await,
+        };
+        self.abide_by(outcome, actor, limit).await
+    }
+
+    /// Asks a person; as [`StepCall::permitted`].
+    pub(crate) async fn ask_for_approval(&mut self) -> Result<(), Answered> {
+        let limit = self.run.shared.approvals.limit().unwrap_or_default();
+        let until = self.request_approval().await?;
+        let (outcome, actor) = self.await_decision(until).await;
+        self.abide_by(outcome, actor, limit).await
+    }
+
+    async fn abide_by(
+        &mut self,
+        outcome: ApprovalOutcome,
+        actor: String,
+        limit: Duration,
+    ) -> Result<(), Answered> {
         match outcome {
             ApprovalOutcome::Approved => Ok(()),
             ApprovalOutcome::ApprovedWith(args) => self.take_edited(args).await,
@@ -72,7 +83,8 @@ impl StepCall {
         }
     }
 
-    fn needs_approval(&self) -> bool {
+    /// Whether a person must agree to a call that was not begun.
+    pub(crate) fn needs_approval(&self) -> bool {
         let declared = match self.options.approval {
             Approval::Never => false,
             Approval::Required => true,

@@ -3,15 +3,18 @@
 //! Promise: a body that may change the world runs only with a `DurableIntent` in hand; a recorded outcome is handed
 //! out and never produced again; an unknown outcome goes to the step's policy, and the decision is an event.
 
+use std::future::Pending;
 use std::sync::Arc;
 
 use tracing::Instrument as _;
 
+use crate::definition::def::SourceLine;
 use crate::journal::event::{
     CommandEmitted, Event, NodeFinished, ToolInvocationRefused, ToolInvocationStarted,
 };
 use crate::journal::frame::Frame;
 use crate::journal::history::{CommandRecord, Invocation, RecordedResult};
+use crate::journal::large_values::LargeValue;
 use crate::perform::body_outcome::{BodyOutcome, no_heartbeat};
 use crate::perform::call::{CallSpec, Next, StepCall};
 use crate::perform::failures::Failures;
@@ -22,6 +25,7 @@ use crate::run::log;
 use crate::run::matcher::Matched;
 use crate::run::replayed_log::ComputedAgain;
 use crate::run::requested::{Requested, is_same};
+use crate::store::ack::Receipt;
 use crate::store::intent::LedgerAnswer;
 use crate::store::ledger::{Acquire, LedgerEntry, LedgerStatus};
 use crate::store::reserve::Holder;
@@ -30,29 +34,34 @@ use crate::vocabulary::id::{CommandId, IdempotencyKey, InvocationId};
 use crate::vocabulary::outcome::{EffectClass, FailureClass, Outcome};
 use crate::vocabulary::payload::{Answered, Digest, Payload, PayloadError};
 
+// Every call of a step has a future in memory, and so has every answer on replay. So what is rare, such as a retry or a
+// call of unknown outcome, is boxed where it is awaited, and what is large is moved on by plain functions, because a
+// future keeps room for all that it has borrowed or was given.
+
 /// Answers a step call.
-pub(crate) async fn execute_step(
-    run: Arc<Run>,
+pub(crate) fn execute_step(
+    run: &Arc<Run>,
     command: CommandId,
-    site: Option<String>,
+    site: Option<SourceLine>,
     call: CallSpec,
-) -> Answered {
-    answer_step(run, command, site, call).await.0
+) -> impl Future<Output = Answered> + Send + use<> {
+    let answer = answer_step(run, command, site, call);
+    async move { answer.await.0 }
 }
 
 /// As [`execute_step`]; also returns where the step stood in the source that recorded the answer.
-pub(crate) async fn answer_step(
-    run: Arc<Run>,
+pub(crate) fn answer_step(
+    run: &Arc<Run>,
     command: CommandId,
-    site: Option<String>,
+    site: Option<SourceLine>,
     call: CallSpec,
-) -> (Answered, Option<String>) {
-    match step_call(&run, command, site, call) {
-        Ok(mut step_call) => {
-            let answered = step_call.answer().await;
-            (answered, step_call.recorded_site)
+) -> impl Future<Output = (Answered, Option<String>)> + Send + use<> {
+    let mut made = step_call(run, command, site, call);
+    async move {
+        match &mut made {
+            Ok(step_call) => (step_call.answer().await, step_call.recorded_site.take()),
+            Err(error) => (Err(error.recorded()), None),
         }
-        Err(error) => (Err(error.recorded()), None),
     }
 }
 
@@ -60,7 +69,7 @@ pub(crate) async fn answer_step(
 fn step_call(
     run: &Arc<Run>,
     command: CommandId,
-    site: Option<String>,
+    site: Option<SourceLine>,
     call: CallSpec,
 ) -> Result<StepCall, StepError<Payload>> {
     let unrecordable = |error: &dyn std::fmt::Display| StepError::Unrecordable(run.failure(&command, error));
@@ -118,49 +127,55 @@ fn step_call(
 impl StepCall {
     /// Answers the call, from history or by its body.
     async fn answer(&mut self) -> Answered {
-        let run = Arc::clone(&self.run);
         if self.options.class == EffectClass::Pure {
             return ComputedAgain(Box::pin(self.compute())).await;
         }
         match self.match_history().await {
             Matched::Answered => self.inject().await,
-            Matched::Begun(record) => {
-                run.wait_for_frontier(&self.command).await;
-                let span = log::step_span(&self.command, &self.name);
-                let resumed = async {
-                    let next = self.resume(*record).await;
-                    self.follow(next).await
-                };
-                resumed.instrument(span).await
-            }
-            Matched::New => {
-                if run.has_answer(&self.command) {
-                    return self.inject().await;
-                }
-                run.wait_for_frontier(&self.command).await;
-                let is_asked = |recorded: &Payload| self.is_asked(recorded);
-                if let Some(kept) = run.take_kept(&self.command, &self.digest, Some(&self.path), is_asked) {
-                    return self.take_over(kept).await;
-                }
-                run.apply_backpressure().await;
-                let span = log::step_span(&self.command, &self.name);
-                let made = async {
-                    match self.permitted(None).await {
-                        Ok(()) => self.follow(Next::Again).await,
-                        Err(closed) => closed,
-                    }
-                };
-                made.instrument(span).await
-            }
+            Matched::Begun(record) => Box::pin(self.go_on(record)).await,
+            Matched::New if self.run.has_answer(&self.command) => self.inject().await,
+            Matched::New => self.begin().await,
         }
+    }
+
+    /// Answers a call that was begun before a crash.
+    async fn go_on(&mut self, record: Box<CommandRecord>) -> Answered {
+        self.run.wait_for_frontier(&self.command).await;
+        let span = log::step_span(&self.command, &self.name);
+        let resumed = async {
+            let next = self.resume(*record).await;
+            self.follow(next).await
+        };
+        resumed.instrument(span).await
+    }
+
+    /// Answers a call that is not in history.
+    async fn begin(&mut self) -> Answered {
+        self.run.wait_for_frontier(&self.command).await;
+        let is_asked = |recorded: &Payload| self.is_asked(recorded);
+        let kept = self.run.take_kept(&self.command, &self.digest, Some(&self.path), is_asked);
+        if let Some(kept) = kept {
+            return Box::pin(self.take_over(kept)).await;
+        }
+        self.run.apply_backpressure().await;
+        let span = log::step_span(&self.command, &self.name);
+        let made = async {
+            if self.needs_approval()
+                && let Err(closed) = Box::pin(self.ask_for_approval()).await
+            {
+                return closed;
+            }
+            self.follow(Next::Again).await
+        };
+        made.instrument(span).await
     }
 
     /// Matches the call with history. Arguments that are recorded in an older encoding stay as they are recorded.
     async fn match_history(&self) -> Matched {
         let normalize = |recorded: &Payload| self.normal_args(recorded);
         let requested = Requested { args: &self.args, digest: &self.digest, normalize: &normalize };
-        let (digest, site) = (Some(&self.digest), self.site.as_deref());
-        self.run.request_with(&self.command, self.options.class, digest, Some(&requested), site).await
+        let (digest, site) = (Some(&self.digest), || self.site.map(SourceLine::text));
+        self.run.request_with(&self.command, self.options.class, digest, Some(&requested), &site).await
     }
 
     /// Recorded arguments as they would be recorded today.
@@ -193,7 +208,7 @@ impl StepCall {
             command: self.command.clone(),
             class: EffectClass::Pure,
             digest: Some(self.digest.clone()),
-            site: self.site.clone(),
+            site: self.site.map(SourceLine::text),
         };
         self.run.consult(&self.command, EffectClass::Pure, false, side).await;
         match self.call_without_intent().await {
@@ -204,12 +219,22 @@ impl StepCall {
 
     /// Hands out what is recorded, in its turn; completes the step's events where a crash cut them off.
     async fn inject(&mut self) -> Answered {
-        self.confirm_injected().await;
+        if self.is_to_be_confirmed() {
+            Box::pin(self.confirm_injected()).await;
+        }
         let record = self.run.next_delivery(&self.command).await;
+        match self.deliver(record) {
+            Ok(answered) => answered,
+            Err(stopped) => stopped.await,
+        }
+    }
+
+    /// The recorded answer; in its place a future that never ends, where it is of another kind than the command.
+    fn deliver(&mut self, record: CommandRecord) -> Result<Answered, Pending<Answered>> {
         self.take_recorded(record.digest.as_ref(), record.input.as_ref());
         self.recorded_site = record.site;
         let Some(RecordedResult::Step(result)) = record.answer else {
-            return self.run.mismatched(&self.command, self.options.class, record.answer).await;
+            return Err(self.run.mismatched(&self.command, self.options.class, record.answer));
         };
         // Only to remember the call: its event was written with the outcome.
         let _recorded_with_the_outcome = self.learn_undo(result.as_ref().ok());
@@ -222,10 +247,10 @@ impl StepCall {
             }
             self.run.append(events, AppendExtras::default());
         }
-        match record.unreadable {
+        Ok(match record.unreadable {
             Some(reason) => Err(self.not_read(&reason)),
             None => result,
-        }
+        })
     }
 
     /// Follows what happens next until the step call is answered.
@@ -236,7 +261,9 @@ impl StepCall {
                 Next::Again => self.attempt().await,
                 Next::Call(intent) => Next::Settle(self.call_under(intent).await),
                 Next::Settle(ended) => self.settle(ended).await,
-                Next::Unknown(invocation, key, decided) => self.unknown(&invocation, &key, decided).await,
+                Next::Unknown(invocation, key, decided) => {
+                    Box::pin(self.unknown(&invocation, &key, decided)).await
+                }
             };
         }
     }
@@ -250,7 +277,7 @@ impl StepCall {
         self.failures = Failures::recorded(&record);
         self.take_recorded(record.digest.as_ref(), record.input.as_ref());
         self.recorded_site.clone_from(&record.site);
-        if let Err(closed) = self.permitted(Some(&record)).await {
+        if let Err(closed) = self.permitted(&record).await {
             return Next::Done(closed);
         }
         if let Some(finished) = record.transaction {
@@ -269,8 +296,8 @@ impl StepCall {
             // The journal is the truth: a row that lags behind follows it, a missing one is not needed.
             return Next::Done(self.commit_known_outcome(&invocation, outcome, result, entry.as_ref()).await);
         }
-        if let Some(effect) = self.take_stored_outcome().await {
-            return self.commit_stored_outcome(effect).await;
+        if let Some(caught_up) = self.catch_up().await {
+            return caught_up;
         }
         match entry {
             Some(entry) if entry.committed => {
@@ -284,22 +311,27 @@ impl StepCall {
 
     /// Begins an attempt: calls a body that cannot change the world, and asks the ledger for one that can.
     async fn attempt(&mut self) -> Next {
-        if let Some(effect) = self.take_stored_outcome().await {
-            return self.commit_stored_outcome(effect).await;
+        if let Some(caught_up) = self.catch_up().await {
+            return caught_up;
         }
         self.run.still_open().await;
         if self.options.class == EffectClass::Transaction {
             self.tried_since = Some(self.run.now());
-            return self.transact().await;
+            return Box::pin(self.transact()).await;
         }
-        self.await_limit().await;
+        if self.limit.is_some() {
+            Box::pin(self.await_limit()).await;
+        }
         self.admit(true).await;
         if let Err(refused) = self.reserve().await {
             return Next::Done(refused);
         }
         self.tried_since = Some(self.run.now());
         if !self.options.class.changes_world() {
-            self.record_prompt().await;
+            // Of a read, only where something waits for it to begin.
+            if self.options.class == EffectClass::Llm || self.reserved.is_some() || self.limit.is_some() {
+                Box::pin(self.record_prompt()).await;
+            }
             return Next::Settle(self.call_without_intent().await);
         }
         match self.acquire().await {
@@ -314,10 +346,6 @@ impl StepCall {
     async fn record_prompt(&mut self) {
         let is_llm = self.options.class == EffectClass::Llm;
         let reserved = self.reserved.clone();
-        // Of a read, only where something waits for it to begin.
-        if !is_llm && reserved.is_none() && self.limit.is_none() {
-            return;
-        }
         let first = is_llm && (!std::mem::replace(&mut self.emitted, true) || self.attempt == 0);
         let mut events = self.start_events();
         let (command, attempt) = (self.command.clone(), self.attempt);
@@ -345,67 +373,83 @@ impl StepCall {
             Err(error) => {
                 let error = StepError::Unrecordable(self.run.failure(&self.command, error));
                 self.spent_nothing();
-                let answered = self.commit_failure(Outcome::PermanentFailure, &error, None).await;
-                return Next::Done(answered);
+                let refused = Box::pin(self.commit_failure(Outcome::PermanentFailure, &error, None));
+                return refused.await.into();
             }
         };
-        let (mut events, refusal) = self.acquire_events(&key, &invocation);
+        let events = self.acquire_events(&key, &invocation);
         let stored = self.run.store_large(&events).await;
-        let (frame, otherwise) = match Frame::referring_either(&events, &refusal, &stored) {
-            Ok(frames) => frames,
-            Err(error) => {
-                let error = StepError::Unrecordable(self.run.failure(&self.command, error));
-                return Next::Done(Err(error.recorded()));
-            }
-        };
+        let is_reserved = business_key.is_some();
         let entry = self.ledger_entry(key.clone(), invocation.clone(), business_key);
-        if let Some(holder) = self.reserve_key(&entry).await {
-            let extras = AppendExtras { frame: Some(otherwise), ..AppendExtras::default() };
-            events.pop();
-            events.push(refusal);
-            self.run.append_durably(events, None, extras).await;
-            return Next::Done(self.refuse(Some(holder)).await);
+        let (entry, taken) = match is_reserved {
+            true => Box::pin(self.reserve_key(entry)).await,
+            false => (entry, None),
+        };
+        if let Some(holder) = taken {
+            return Box::pin(self.refuse_unasked(events, stored, entry, holder)).await;
         }
         self.began = Some(entry.started_at);
-        let acquire = Some(Acquire { entry, otherwise });
-        let extras = AppendExtras { frame: Some(frame), ..AppendExtras::default() };
-        let receipt = self.run.append_durably(events, acquire, extras).await;
+        let receipt = match self.append_acquire(events, stored, entry) {
+            Ok(appended) => appended.await,
+            Err(unrecordable) => return Next::Done(Err(unrecordable)),
+        };
         self.in_ledger = true;
         match LedgerAnswer::read(&key, receipt.acquired) {
             Some(LedgerAnswer::Execute(intent)) => Next::Call(intent),
-            Some(LedgerAnswer::Recorded(row)) => {
-                let (outcome, result) = self.recorded(&row).await;
-                let attempt = self.attempt;
-                let invocation = Invocation {
-                    id: invocation,
-                    key,
-                    attempt,
-                    finished: None,
-                    decision: None,
-                    refused: false,
-                };
-                Next::Done(self.commit_known_outcome(&invocation, outcome, result, Some(&row)).await)
-            }
             Some(LedgerAnswer::InFlight(_)) => Next::Unknown(invocation, key, None),
-            Some(LedgerAnswer::Refused(row)) => Next::Done(self.refuse(Some(Holder::of(*row))).await),
-            None => Next::Done(self.refuse(None).await),
+            Some(LedgerAnswer::Recorded(row)) => Box::pin(self.take_row(*row, key, invocation)).await,
+            Some(LedgerAnswer::Refused(row)) => Box::pin(self.refuse(Some(Holder::of(*row)))).await.into(),
+            None => Box::pin(self.refuse(None)).await.into(),
         }
     }
 
-    /// The events of an attempt whose key is granted, and the one that takes the place of the last where it is refused:
-    /// positions never depend on the ledger's answer.
-    fn acquire_events(&mut self, key: &IdempotencyKey, invocation: &InvocationId) -> (Vec<Event>, Event) {
-        let mut granted = self.start_events();
+    /// Appends the intent of an attempt, and asks for its row. The positions never depend on the ledger's answer: where it
+    /// refuses, another event takes the place of the last one. The error is that of a call that cannot be recorded.
+    fn append_acquire(
+        &self,
+        events: Vec<Event>,
+        stored: Vec<LargeValue>,
+        entry: LedgerEntry,
+    ) -> Result<impl Future<Output = Receipt> + Send, Payload> {
+        let (frame, otherwise) =
+            Frame::referring_either(&events, &refusal(&entry), &stored).map_err(|error| {
+                StepError::<Payload>::Unrecordable(self.run.failure(&self.command, error)).recorded()
+            })?;
+        let extras = AppendExtras { frame: Some(frame), ..AppendExtras::default() };
+        Ok(self.run.append_durably(events, Some(Acquire { entry, otherwise }), extras))
+    }
+
+    /// The ledger holds the outcome of the attempt already.
+    async fn take_row(&mut self, row: LedgerEntry, key: IdempotencyKey, id: InvocationId) -> Next {
+        let (outcome, result) = self.recorded(&row).await;
+        let attempt = self.attempt;
+        let invocation = Invocation { id, key, attempt, finished: None, decision: None, refused: false };
+        self.commit_known_outcome(&invocation, outcome, result, Some(&row)).await.into()
+    }
+
+    /// Another call holds the business key within the store: the ledger need not be asked.
+    async fn refuse_unasked(
+        &mut self,
+        mut events: Vec<Event>,
+        stored: Vec<LargeValue>,
+        entry: LedgerEntry,
+        holder: Holder,
+    ) -> Next {
+        events.pop();
+        events.push(refusal(&entry));
+        let extras = AppendExtras { stored, ..AppendExtras::default() };
+        self.run.append_durably(events, None, extras).await;
+        self.refuse(Some(holder)).await.into()
+    }
+
+    /// The events of an attempt whose key is granted.
+    fn acquire_events(&mut self, key: &IdempotencyKey, invocation: &InvocationId) -> Vec<Event> {
+        let mut granted = self.start_events_and(1);
         let (command, invocation, key) = (self.command.clone(), invocation.clone(), key.clone());
         let (tool, attempt) = (self.name.to_string(), self.attempt);
-        let refusal = ToolInvocationRefused {
-            command: command.clone(),
-            invocation: invocation.clone(),
-            key: key.clone(),
-        };
         let reserved = self.reserved.clone();
         granted.push(ToolInvocationStarted { command, invocation, tool, attempt, key, reserved }.into());
-        (granted, refusal.into())
+        granted
     }
 
     /// The ledger row of an attempt that starts now.
@@ -436,7 +480,7 @@ impl StepCall {
     /// Records what an attempt ended with, or arranges the next one.
     pub(crate) async fn settle(&mut self, ended: BodyOutcome) -> Next {
         if let BodyOutcome::Pending(limit) = ended {
-            return self.hand_over(limit).await;
+            return Box::pin(self.hand_over(limit)).await;
         }
         let changes_world = self.options.class.changes_world();
         let class = match &ended {
@@ -468,7 +512,7 @@ impl StepCall {
         match self.next_attempt(self.attempt, class, asked, self.took()) {
             Some(next) => {
                 let error = self.error_of(ended, false).recorded();
-                self.retry(error, next).await;
+                Box::pin(self.retry(error, next)).await;
                 Next::Again
             }
             None => {
@@ -478,8 +522,14 @@ impl StepCall {
                     _ => LedgerStatus::Failed,
                 };
                 let error = self.error_of(ended, may_retry && self.options.retry().max_retries > 0);
-                Next::Done(self.commit_failure(class.outcome(), &error, Some(status)).await)
+                Box::pin(self.commit_failure(class.outcome(), &error, Some(status))).await.into()
             }
         }
     }
+}
+
+/// The event that takes the place of the last one of an attempt, where the ledger refuses it.
+fn refusal(entry: &LedgerEntry) -> Event {
+    let (command, invocation, key) = (entry.command.clone(), entry.invocation.clone(), entry.key.clone());
+    ToolInvocationRefused { command, invocation, key }.into()
 }

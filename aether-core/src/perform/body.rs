@@ -40,7 +40,7 @@ impl StepCall {
     pub(crate) async fn call_under(&mut self, intent: DurableIntent) -> BodyOutcome {
         let started_at = match self.began {
             Some(began) => began,
-            None => self.began_before(&intent).await,
+            None => Box::pin(self.began_before(&intent)).await,
         };
         let progress = self.progress().await;
         self.begin_execution();
@@ -105,12 +105,14 @@ impl StepCall {
         };
         drop(place);
         self.keep_spent(&cx, &ended);
-        self.tell_limit(&cx, &ended).await;
+        if self.limit.is_some() {
+            Box::pin(self.tell_limit(&cx, &ended)).await;
+        }
         self.flush_streams().await;
         self.take_notes(&cx);
         // Before the outcome is recorded: the next attempt, perhaps in another process, starts from this progress.
         if !matches!(ended, BodyOutcome::Value(_)) {
-            self.save_progress(cx.heartbeats()).await;
+            Box::pin(self.save_progress(cx.heartbeats())).await;
             self.progress = cx.heartbeats().newest();
         }
         match (cx.missing(), cx.handed_over(), ended) {
@@ -151,7 +153,7 @@ impl StepCall {
     async fn with_heartbeat(&self, body: BoxFuture<'static, BodyResult>, cx: &StepCx) -> BodyOutcome {
         let Some(limit) = self.options.heartbeat else { return self.with_timeout(body).await };
         let silence = self.heartbeat_timeout(cx.heartbeats(), limit);
-        match select(pin!(self.with_timeout(body)), pin!(silence)).await {
+        match select(Box::pin(self.with_timeout(body)), Box::pin(silence)).await {
             Either::Left((ended, _)) => ended,
             Either::Right(_) => BodyOutcome::HeartbeatLost,
         }

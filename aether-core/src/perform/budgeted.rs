@@ -33,12 +33,12 @@ impl StepCall {
         let need = match self.need(&currencies) {
             Ok(need) => need,
             Err(why) => match self.run.cost_unknown(innermost.as_ref(), why) {
-                Some(over) => return Err(self.over_budget(over).await),
+                Some(over) => return Err(Box::pin(self.over_budget(over)).await),
                 None => Spend::CALL,
             },
         };
         match self.reserved_of(innermost.as_ref(), need).await {
-            Some(over) => Err(self.over_budget(over).await),
+            Some(over) => Err(Box::pin(self.over_budget(over)).await),
             None => Ok(()),
         }
     }

@@ -91,7 +91,12 @@ impl StepCall {
 
     /// Reserves the business key of a row that is about to be acquired, where it is one within the store; the call that
     /// holds it, where it is taken.
-    pub(crate) async fn reserve_key(&self, row: &LedgerEntry) -> Option<Holder> {
+    pub(crate) async fn reserve_key(&self, row: LedgerEntry) -> (LedgerEntry, Option<Holder>) {
+        let holder = self.holder_of_key(&row).await;
+        (row, holder)
+    }
+
+    async fn holder_of_key(&self, row: &LedgerEntry) -> Option<Holder> {
         let wanted = Reservation::of_row(row)?;
         let (_in_flight, run) = (self.run.in_flight(), &self.run);
         let ask = || reserve(&*run.shared.store, &wanted).boxed();

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::definition::def::{Retry, StepOptions};
+use crate::definition::def::{Retry, SourceLine, StepOptions};
 use crate::journal::bill::billed;
 use crate::journal::event::reserved::Reserved;
 use crate::journal::event::{
@@ -36,9 +36,14 @@ use crate::vocabulary::payload::{Answered, Digest, Payload, PayloadError};
 use crate::vocabulary::trace::{SpanName, TraceContext};
 
 impl StepCall {
-    /// `node_started`, the first time; then the events that bodies reported since.
+    /// `node_started`, the first time; then the events that bodies reported since. With room for what ends a call.
     pub(crate) fn start_events(&mut self) -> Vec<Event> {
-        let mut events = Vec::with_capacity(6);
+        self.start_events_and(3 + usize::from(self.options.class.changes_world()))
+    }
+
+    /// As [`StepCall::start_events`], with room for so many events more.
+    pub(crate) fn start_events_and(&mut self, more: usize) -> Vec<Event> {
+        let mut events = Vec::with_capacity(usize::from(!self.started) + self.notes.len() + more);
         if !std::mem::replace(&mut self.started, true) {
             // Two steps of one name are told apart where an outcome is kept in a fork.
             let path = billed(self.options.class).then(|| self.path.to_string());
@@ -49,7 +54,7 @@ impl StepCall {
                     digest: self.digest.clone(),
                     input: (!self.emitted).then(|| self.args.clone()),
                     path,
-                    site: self.site.take(),
+                    site: self.site.take().map(SourceLine::text),
                     constraints: self.options.constraints(),
                 }
                 .into(),
@@ -283,6 +288,12 @@ pub(crate) enum Next {
     Call(DurableIntent),
 }
 
+impl From<Answered> for Next {
+    fn from(answered: Answered) -> Self {
+        Self::Done(answered)
+    }
+}
+
 /// One step call while it is being answered.
 pub(crate) struct StepCall {
     pub(crate) run: Arc<Run>,
@@ -294,7 +305,7 @@ pub(crate) struct StepCall {
     pub(crate) body: Arc<dyn Body>,
     pub(crate) readable: Readable,
     pub(crate) digest: Digest,
-    pub(crate) site: Option<String>,
+    pub(crate) site: Option<SourceLine>,
     /// Where it stood in the source that recorded its answer.
     pub(crate) recorded_site: Option<String>,
     /// Events that bodies reported and no append holds yet.

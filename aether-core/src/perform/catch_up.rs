@@ -16,11 +16,23 @@ use crate::vocabulary::outcome::Outcome;
 use crate::vocabulary::payload::Answered;
 
 impl StepCall {
-    /// The outcome that the effect store held for this attempt when the run was claimed, if it belongs to this call.
-    pub(crate) async fn take_stored_outcome(
-        &mut self,
-    ) -> Option<(StoredEffect, Vec<Event>, Vec<LargeValue>)> {
+    /// Commits the outcome that the effect store held for this attempt when the run was claimed, if it belongs to this
+    /// call.
+    pub(crate) async fn catch_up(&mut self) -> Option<Next> {
         let effect = self.run.take_effect(|| self.key())?;
+        Box::pin(self.commit_if_own(effect)).await
+    }
+
+    async fn commit_if_own(&mut self, effect: StoredEffect) -> Option<Next> {
+        let stored = self.take_stored_outcome(effect).await?;
+        Some(self.commit_stored_outcome(stored).await)
+    }
+
+    /// What a stored outcome consists of, if it belongs to this call.
+    async fn take_stored_outcome(
+        &mut self,
+        effect: StoredEffect,
+    ) -> Option<(StoredEffect, Vec<Event>, Vec<LargeValue>)> {
         let _in_flight = self.run.in_flight();
         match effect_events(&*self.run.shared.store, &effect).await {
             Ok((events, stored)) => self.is_of_this_call(&events).then_some((effect, events, stored)),
@@ -48,7 +60,7 @@ impl StepCall {
     /// Phase two of an outcome with a large value, after a crash between the phases. Phase one, in
     /// [`StepCall::end_attempt`], made the outcome durable in the effect store; this appends it to the journal. The body
     /// is not called: it has run, and its result is known.
-    pub(crate) async fn commit_stored_outcome(
+    async fn commit_stored_outcome(
         &mut self,
         (effect, mut events, stored): (StoredEffect, Vec<Event>, Vec<LargeValue>),
     ) -> Next {

@@ -5,6 +5,7 @@
 //! value is durable in the effect store before it is appended.
 
 use futures_util::FutureExt as _;
+use futures_util::future::{BoxFuture, OptionFuture};
 
 use crate::journal::event::{CommandCommitted, Event, NodeFinished};
 use crate::journal::frame::Frame;
@@ -24,6 +25,13 @@ use crate::vocabulary::payload::{Answered, Payload};
 impl StepCall {
     /// Records a success, in one atomic append that also consumes the inbox messages `consumed`.
     pub(crate) async fn commit_success(&mut self, value: Payload, consumed: Vec<Taken>) -> Answered {
+        let (events, extras, answered) = self.success(value, consumed);
+        self.end_attempt(events, extras).await;
+        answered
+    }
+
+    /// What a success appends, and the answer to the call.
+    fn success(&mut self, value: Payload, consumed: Vec<Taken>) -> (Vec<Event>, AppendExtras, Answered) {
         let outcome = Outcome::of_success(self.options.class);
         // An HTTP exchange that is the whole value is not repeated: replay takes the value from the last exchange.
         let exchanged = self.notes.iter().rev().find_map(|event| match event {
@@ -37,7 +45,9 @@ impl StepCall {
         let mut key = None;
         if self.options.class.changes_world() {
             events.push(self.invocation_finished(outcome, result.take(), None));
-            extras.ledger.extend(self.ledger_update(LedgerStatus::Succeeded, Some(value.clone()), None));
+            // Collected: to extend a list makes room for four.
+            extras.ledger =
+                Vec::from_iter(self.ledger_update(LedgerStatus::Succeeded, Some(value.clone()), None));
             key = Some(self.key());
         }
         events.extend(self.compensation(outcome, Some(&value)));
@@ -49,8 +59,7 @@ impl StepCall {
         events.push(self.step_committed(key));
         let answered = self.check_read(Ok(value), &mut events);
         self.end_streams(&answered, &mut extras);
-        self.end_attempt(events, extras).await;
-        answered
+        (events, extras, answered)
     }
 
     /// Records a final failure. `ledger` is the new status of the invocation, if one was started.
@@ -80,31 +89,42 @@ impl StepCall {
     /// Appends what an attempt ended with. With a large value in it, there are two phases: first the outcome becomes
     /// durable in the effect store under the attempt's key, then it is appended. A crash between the two does not lose
     /// it; see [`StepCall::commit_stored_outcome`]. The other way round, the journal could refer to a lost value.
-    pub(crate) async fn end_attempt(&mut self, events: Vec<Event>, mut extras: AppendExtras) {
+    pub(crate) fn end_attempt(
+        &self,
+        events: Vec<Event>,
+        extras: AppendExtras,
+    ) -> OptionFuture<BoxFuture<'_, ()>> {
         let run = &self.run;
         if run.mode != Mode::Verify && has_large(&events, run.shared.limits.inline) {
-            let _in_flight = run.in_flight();
-            extras.stored = large(&events, run.shared.limits.inline);
-            let frame = match Frame::referring(&events, &extras.stored) {
-                Ok(frame) => extras.streams.iter().fold(frame, with_kept),
-                Err(error) => return run.stop(unencodable(run, error)).await,
-            };
-            let status = extras.ledger.first().map(|update| update.status);
-            let effect = StoredEffect { run: run.id.clone(), key: self.key(), frame, status };
-            let put = || {
-                let put = run.shared.store.put_effect(effect.clone(), run.epoch, extras.stored.clone());
-                put.map(|put| match put {
-                    Err(AppendError::Store(error)) => Err(error),
-                    put => Ok(put),
-                })
-                .boxed()
-            };
-            if let Err(lost) = run.insist(put).await {
-                return run.stop(lost).await;
-            }
-            extras.drop_stored_values();
+            return Some(self.end_with_large(events, extras).boxed()).into();
         }
-        self.run.append(events, extras);
+        run.append(events, extras);
+        None.into()
+    }
+
+    async fn end_with_large(&self, events: Vec<Event>, mut extras: AppendExtras) {
+        let run = &self.run;
+        let _in_flight = run.in_flight();
+        extras.stored = large(&events, run.shared.limits.inline);
+        let frame = match Frame::referring(&events, &extras.stored) {
+            Ok(frame) => extras.streams.iter().fold(frame, with_kept),
+            Err(error) => return run.stop(unencodable(run, error)).await,
+        };
+        let status = extras.ledger.first().map(|update| update.status);
+        let effect = StoredEffect { run: run.id.clone(), key: self.key(), frame, status };
+        let put = || {
+            let put = run.shared.store.put_effect(effect.clone(), run.epoch, extras.stored.clone());
+            put.map(|put| match put {
+                Err(AppendError::Store(error)) => Err(error),
+                put => Ok(put),
+            })
+            .boxed()
+        };
+        if let Err(lost) = run.insist(put).await {
+            return run.stop(lost).await;
+        }
+        extras.drop_stored_values();
+        run.append(events, extras);
     }
 }
 

@@ -50,10 +50,6 @@ impl StepCall {
     /// Confirms a recorded answer when it is the next one to be delivered, before it is taken: what is behind it in
     /// recorded order waits, so the workflow sees nothing of a run that fails here.
     pub(crate) async fn confirm_injected(&mut self) {
-        let changed = |history: &mut History| !history.resources().left_by(&self.command).is_empty();
-        if !self.confirms() || !self.run.history(changed) {
-            return;
-        }
         self.run.due(&self.command).await;
         let key = self.run.history(|history| {
             let record = history.request(self.command.place())?;
@@ -74,6 +70,12 @@ impl StepCall {
             let ledger = vec![LedgerUpdate { key, status, result, error, committed: true }];
             self.run.append(Vec::new(), AppendExtras { ledger, ..AppendExtras::default() });
         }
+    }
+
+    /// Whether the recorded answer is to be confirmed before it is delivered.
+    pub(crate) fn is_to_be_confirmed(&self) -> bool {
+        let changed = |history: &mut History| !history.resources().left_by(&self.command).is_empty();
+        self.confirms() && self.run.history(changed)
     }
 
     /// Only a resumed run checks what it recorded: time has passed since.

@@ -52,7 +52,7 @@ pub(crate) async fn undo(run: &Arc<Run>, undoes: &CommandId) {
         counts_in: CountsIn::Nothing,
         limit: None,
     };
-    let answered: Answered = execute_step(Arc::clone(run), command.clone(), None, call).await;
+    let answered: Answered = execute_step(run, command.clone(), None, call).await;
     match answered {
         Ok(_) if run.with_obligations(|obligations| obligations.is_undone(undoes)) => {}
         Ok(_) => {

@@ -62,7 +62,7 @@ async fn undo(run: &Arc<Run>, number: usize, call: &ForkDecided) -> Result<(), P
         limit: None,
     };
     let recorded = run.with_obligations(|obligations| obligations.undone_first(&command));
-    execute_step(Arc::clone(run), command.clone(), None, spec).await?;
+    execute_step(run, command.clone(), None, spec).await?;
     if !recorded {
         run.append(vec![StepCompensated { command, undoes }.into()], AppendExtras::default());
     }

@@ -2,6 +2,7 @@
 //!
 //! Promise: appends reach the store in the order in which their events happened.
 
+use std::future::{Pending, pending};
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -14,7 +15,7 @@ use crate::run::claim::Run;
 use crate::run::log;
 use crate::run::taken::Taken;
 use crate::sched::spawn;
-use crate::store::ack::{Ack, AppendReply};
+use crate::store::ack::{Ack, AppendReply, Receipt};
 use crate::store::api::{Append, StatusChange, Work};
 use crate::store::error::StoreError;
 use crate::store::ledger::{Acquire, LedgerUpdate};
@@ -33,16 +34,22 @@ impl Run {
     }
 
     /// Appends and waits until it is durable.
-    pub(crate) async fn append_durably(
+    ///
+    /// What it appends is in the store's queue when it returns, and not in the future, which would be large otherwise.
+    pub(crate) fn append_durably(
         &self,
         events: Vec<Event>,
         acquire: Option<Acquire>,
         extras: AppendExtras,
-    ) -> crate::store::ack::Receipt {
-        let _in_flight = self.in_flight_here();
-        match self.push(events, acquire, extras, true) {
-            Some(reply) => self.receipt(reply).await,
-            None => self.halted().await,
+    ) -> impl Future<Output = Receipt> + Send {
+        let in_flight = self.in_flight_here();
+        let reply = self.push(events, acquire, extras, true);
+        async move {
+            let _in_flight = in_flight;
+            match reply {
+                Some(reply) => self.receipt(reply).await,
+                None => self.halted().await,
+            }
         }
     }
 
@@ -53,7 +60,7 @@ impl Run {
         work: Box<dyn Work>,
         command: &CommandId,
         head: &[Event],
-    ) -> crate::store::ack::Receipt {
+    ) -> Receipt {
         let _in_flight = self.in_flight_here();
         if self.is_halted() {
             return self.halted().await;
@@ -72,7 +79,7 @@ impl Run {
         }
     }
 
-    async fn receipt(&self, reply: AppendReply) -> crate::store::ack::Receipt {
+    async fn receipt(&self, reply: AppendReply) -> Receipt {
         match reply.await {
             Ok(Ok(receipt)) => receipt,
             Ok(Err(error)) => self.stop(error).await,
@@ -86,9 +93,9 @@ impl Run {
     }
 
     /// Never returns: the run has a fault, or only verifies. Wakes the driver, which ends the run's task.
-    async fn halted<T>(&self) -> T {
+    fn halted<T>(&self) -> Pending<T> {
         self.root.wake();
-        std::future::pending().await
+        pending()
     }
 
     fn push(
@@ -246,7 +253,10 @@ impl Run {
         if self.mode == Mode::Verify || !has_large(events, self.shared.limits.inline) {
             return Vec::new();
         }
-        let stored = large(events, self.shared.limits.inline);
+        Box::pin(self.store_all(large(events, self.shared.limits.inline))).await
+    }
+
+    async fn store_all(&self, stored: Vec<LargeValue>) -> Vec<LargeValue> {
         for LargeValue { value, at } in &stored {
             let _in_flight = self.in_flight_here();
             self.insist(|| self.shared.store.put_blob(&self.id, &at.sha256, value.as_str().into())).await;

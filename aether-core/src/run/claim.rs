@@ -4,6 +4,7 @@
 //! appended.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::future::{Pending, pending};
 use std::ops::Deref;
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -198,9 +199,9 @@ impl Run {
     }
 
     /// Stops the run and never returns, so that the workflow's code does not continue after a fault.
-    pub(crate) async fn stop<T>(&self, fault: impl Into<Fault>) -> T {
+    pub(crate) fn stop<T>(&self, fault: impl Into<Fault>) -> Pending<T> {
         self.fail(fault);
-        std::future::pending().await
+        pending()
     }
 
     /// Why the run stopped.
@@ -426,7 +427,7 @@ impl Run {
             return self.stop(Fault::ShutDown { run: self.id.clone() }).await;
         }
         if closed {
-            std::future::pending().await
+            pending().await
         }
     }
 

@@ -2,7 +2,7 @@
 //!
 //! Promise: a mismatch stops the run before anything executes; recorded answers are delivered in the recorded order.
 
-use std::future::poll_fn;
+use std::future::{Pending, poll_fn};
 use std::task::Poll;
 
 use crate::journal::history::{CommandRecord, RecordedResult};
@@ -25,7 +25,7 @@ impl Run {
         digest: Option<&Digest>,
         site: Option<String>,
     ) -> Matched {
-        self.request_with(command, class, digest, None, site.as_deref()).await
+        self.request_with(command, class, digest, None, &|| site.clone()).await
     }
 
     /// As [`Run::request`]. Where the digests differ, `args` tell whether the recorded arguments are the same ones in an
@@ -36,14 +36,10 @@ impl Run {
         class: EffectClass,
         digest: Option<&Digest>,
         args: Option<&Requested<'_>>,
-        site: Option<&str>,
+        site: &(dyn Fn() -> Option<String> + Sync),
     ) -> Matched {
-        let side = || CommandSummary {
-            command: command.clone(),
-            class,
-            digest: digest.cloned(),
-            site: site.map(str::to_owned),
-        };
+        let side =
+            || CommandSummary { command: command.clone(), class, digest: digest.cloned(), site: site() };
         // Compared before the policy is asked: a policy must not see a command that history contradicts.
         let compared = self.lock().history.request(command.place()).map(|found| {
             let same_class = found.class.is_none_or(|recorded| recorded == class);
@@ -126,26 +122,26 @@ impl Run {
     }
 
     /// Stops the run with a divergence.
-    pub(crate) async fn diverged<T>(
+    pub(crate) fn diverged<T>(
         &self,
         recorded: Option<CommandSummary>,
         requested: Option<CommandSummary>,
-    ) -> T {
+    ) -> Pending<T> {
         let divergence =
             Divergence { run: self.id.clone(), recorded, requested, changes: ValueChanges::default() };
-        self.stop(Fault::Diverged(Box::new(divergence))).await
+        self.stop(Fault::Diverged(Box::new(divergence)))
     }
 
     /// Stops the run: its code passes other arguments than are recorded.
-    async fn differs<T>(
+    fn differs<T>(
         &self,
         recorded: CommandSummary,
         requested: CommandSummary,
         changes: ValueChanges,
-    ) -> T {
+    ) -> Pending<T> {
         let run = self.id.clone();
         let divergence = Divergence { run, recorded: Some(recorded), requested: Some(requested), changes };
-        self.stop(Fault::Diverged(Box::new(divergence))).await
+        self.stop(Fault::Diverged(Box::new(divergence)))
     }
 
     /// The recorded arguments of a command. Delivers nothing.
@@ -178,15 +174,15 @@ impl Run {
     }
 
     /// Stops the run: the recorded answer of `command` is of another kind than the command.
-    pub(crate) async fn mismatched<T>(
+    pub(crate) fn mismatched<T>(
         &self,
         command: &CommandId,
         class: EffectClass,
         found: Option<RecordedResult>,
-    ) -> T {
+    ) -> Pending<T> {
         tracing::error!(target: "aether::run", run = %self.id, %command, ?found, "recorded answer is of another kind");
         let side = CommandSummary { command: command.clone(), class, digest: None, site: None };
-        self.diverged(Some(side.clone()), Some(side)).await
+        self.diverged(Some(side.clone()), Some(side))
     }
 
     /// Waits until every recorded answer was delivered. Never returns in a run that is being stopped or cancelled.

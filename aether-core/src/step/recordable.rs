@@ -2,11 +2,12 @@
 //!
 //! Promise: a type that cannot be recorded is a compile error that says what to derive.
 
-use std::fmt::{Debug, Display};
+use std::borrow::Cow;
+use std::fmt::{self, Debug, Display};
 use std::string::FromUtf8Error;
 
-use serde::Serialize;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
 use crate::vocabulary::payload::{Payload, PayloadError, put_shallow};
@@ -178,7 +179,7 @@ impl ArgsEncoder {
 /// Takes named arguments out of a recorded JSON object.
 #[derive(Debug)]
 pub struct ArgsDecoder<'a> {
-    fields: std::collections::BTreeMap<std::borrow::Cow<'a, str>, &'a RawValue>,
+    fields: Fields<'a>,
 }
 
 impl<'a> ArgsDecoder<'a> {
@@ -199,10 +200,11 @@ impl<'a> ArgsDecoder<'a> {
     /// # Errors
     /// [`PayloadError::Decode`] when it is not a `T`.
     pub fn field<T: DeserializeOwned>(&self, name: &str) -> Result<T, PayloadError> {
-        let text = self.fields.get(name).map_or("null", |raw| raw.get());
+        let found = self.fields.get(name);
+        let text = found.map_or("null", RawValue::get);
         serde_json::from_str(text).map_err(|e| PayloadError::Decode {
             ty: std::any::type_name::<T>(),
-            reason: match self.fields.contains_key(name) {
+            reason: match found.is_some() {
                 true => format!("argument `{name}`: {e}"),
                 false => format!("argument `{name}` is missing"),
             },
@@ -210,3 +212,42 @@ impl<'a> ArgsDecoder<'a> {
         })
     }
 }
+
+/// The members of an object, in order: few enough to be looked through one by one.
+#[derive(Debug)]
+struct Fields<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
+
+impl<'a> Fields<'a> {
+    /// The member of this name; the last one, should there be several.
+    fn get(&self, name: &str) -> Option<&'a RawValue> {
+        self.0.iter().rev().find(|(known, _)| known == name).map(|(_, value)| *value)
+    }
+}
+
+impl<'a> Deserialize<'a> for Fields<'a> {
+    fn deserialize<D: Deserializer<'a>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(FieldsVisitor)
+    }
+}
+
+struct FieldsVisitor;
+
+impl<'a> Visitor<'a> for FieldsVisitor {
+    type Value = Fields<'a>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a map")
+    }
+
+    fn visit_map<A: MapAccess<'a>>(self, mut members: A) -> Result<Fields<'a>, A::Error> {
+        let mut fields = Vec::with_capacity(4);
+        while let Some((Name(name), value)) = members.next_entry()? {
+            fields.push((name, value));
+        }
+        Ok(Fields(fields))
+    }
+}
+
+/// The name of a member: borrowed, unless it holds escapes.
+#[derive(Deserialize)]
+struct Name<'a>(#[serde(borrow)] Cow<'a, str>);

@@ -3,10 +3,13 @@
 //! Promise: two different things never share an id, and an id computed on replay equals the id computed on the first
 //! run. Nothing here reads a clock or draws randomness.
 
+use std::cell::RefCell;
 use std::fmt::{self, Write as _};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+
+use crate::vocabulary::shared_text::shared_text;
 
 /// Longest run id accepted, in bytes.
 pub const MAX_RUN_ID: usize = 200;
@@ -49,7 +52,7 @@ pub enum RunIdError {
 /// # Ok::<(), aether_core::id::RunIdError>(())
 /// ```
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[serde(try_from = "String")]
 pub struct RunId(Arc<str>);
 
 impl RunId {
@@ -128,29 +131,23 @@ impl fmt::Debug for RunId {
 /// ```
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct CommandId(Arc<str>);
+pub struct CommandId(#[serde(deserialize_with = "shared_text")] Arc<str>);
 
 impl CommandId {
     /// Joins a place such as `3.b0.1` and a name such as `search`.
     pub fn new(place: &str, name: &str) -> Self {
-        let mut text = String::with_capacity(place.len() + name.len() + 1);
-        text.push_str(place);
-        text.push(':');
-        text.push_str(name);
-        Self(text.into())
+        Self(joined(|text| text.extend([place, ":", name])))
     }
 
     /// The id of the command with this number in the scope at `path`, which is empty for the root.
     pub(crate) fn numbered(path: &str, ordinal: u32, name: &str) -> Self {
-        let mut text = String::with_capacity(path.len() + name.len() + 12);
-        if !path.is_empty() {
-            text.push_str(path);
-            text.push('.');
-        }
-        push_number(&mut text, ordinal);
-        text.push(':');
-        text.push_str(name);
-        Self(text.into())
+        Self(joined(|text| {
+            if !path.is_empty() {
+                text.extend([path, "."]);
+            }
+            push_number(text, ordinal);
+            text.extend([":", name]);
+        }))
     }
 
     /// The whole id as text.
@@ -236,27 +233,22 @@ impl fmt::Debug for CommandId {
 /// ```
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct IdempotencyKey(Arc<str>);
+pub struct IdempotencyKey(#[serde(deserialize_with = "shared_text")] Arc<str>);
 
 impl IdempotencyKey {
     /// The key of `attempt` (from 0) at `command` in `run`.
     pub fn new(run: &RunId, command: &CommandId, attempt: u32) -> Self {
         let name = escaped(command.name());
-        // As long as most of them are: every step makes one.
-        let mut text = String::with_capacity(run.as_str().len() + command.as_str().len() + 16);
-        for part in ["aether:", run.as_str(), ":"] {
-            text.push_str(part);
-        }
-        if name == command.name() {
-            text.push_str(command.as_str());
-        } else {
-            for part in [command.place(), ":", &name] {
-                text.push_str(part);
+        Self(joined(|text| {
+            text.extend(["aether:", run.as_str(), ":"]);
+            if name == command.name() {
+                text.push_str(command.as_str());
+            } else {
+                text.extend([command.place(), ":", &name]);
             }
-        }
-        text.push(':');
-        push_number(&mut text, attempt);
-        Self(text.into())
+            text.push(':');
+            push_number(text, attempt);
+        }))
     }
 
     /// The key as text.
@@ -284,6 +276,19 @@ impl IdempotencyKey {
         };
         Some((CommandId::new(place, &name), attempt.parse().ok()?))
     }
+}
+
+/// A shared text. It is written into memory that a thread keeps: every step makes several, and each is then one
+/// allocation and not two.
+fn joined(write: impl FnOnce(&mut String)) -> Arc<str> {
+    thread_local! {
+        static TEXT: RefCell<String> = const { RefCell::new(String::new()) };
+    }
+    TEXT.with_borrow_mut(|text| {
+        text.clear();
+        write(text);
+        text.as_str().into()
+    })
 }
 
 fn push_number(text: &mut String, number: u32) {
@@ -320,16 +325,15 @@ impl fmt::Debug for IdempotencyKey {
 /// Id of one tool invocation inside its run: `<command>#<attempt>`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct InvocationId(Arc<str>);
+pub struct InvocationId(#[serde(deserialize_with = "shared_text")] Arc<str>);
 
 impl InvocationId {
     /// The invocation of `attempt` at `command`.
     pub fn new(command: &CommandId, attempt: u32) -> Self {
-        let mut text = String::with_capacity(command.as_str().len() + 8);
-        text.push_str(command.as_str());
-        text.push('#');
-        push_number(&mut text, attempt);
-        Self(text.into())
+        Self(joined(|text| {
+            text.extend([command.as_str(), "#"]);
+            push_number(text, attempt);
+        }))
     }
 
     /// The command that was attempted.
@@ -359,7 +363,7 @@ impl fmt::Display for InvocationId {
 /// Id of a worker: an engine that advances runs. Each start of an engine has a new one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct WorkerId(Arc<str>);
+pub struct WorkerId(#[serde(deserialize_with = "shared_text")] Arc<str>);
 
 impl From<String> for WorkerId {
     fn from(text: String) -> Self {
@@ -393,7 +397,7 @@ impl fmt::Display for WorkerId {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct CodeId(Arc<str>);
+pub struct CodeId(#[serde(deserialize_with = "shared_text")] Arc<str>);
 
 impl CodeId {
     /// The code of a workflow's definition.

@@ -24,6 +24,7 @@ pub mod payload;
 pub mod queue;
 pub(crate) mod quoted_text;
 pub(crate) mod redaction;
+pub(crate) mod shared_text;
 pub mod trace;
 pub mod waiting;
 pub(crate) mod walk;

@@ -2,13 +2,17 @@
 //!
 //! Promise: what a workflow sees on its first run is decoded from the same bytes that a replay decodes.
 
+use std::cell::Cell;
 use std::fmt;
 use std::io;
+use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use sha2::{Digest as _, Sha256};
+
+use crate::vocabulary::shared_text::shared_text;
 
 /// A value, or a step error, both as recorded.
 pub(crate) type Answered = Result<Payload, Payload>;
@@ -83,10 +87,7 @@ impl Payload {
     /// [`PayloadError::Encode`] when serde refuses the value (for example a map with non-string keys), and
     /// [`PayloadError::TooDeep`].
     pub fn encode<T: Serialize + ?Sized>(value: &T) -> Result<Self, PayloadError> {
-        let text = shallow_json(value)?;
-        RawValue::from_string(text)
-            .map(Self)
-            .map_err(|e| PayloadError::Encode { ty: std::any::type_name::<T>(), reason: e.to_string() })
+        shallow_json(value)
     }
 
     /// Decodes the text into `T`.
@@ -153,7 +154,7 @@ impl fmt::Debug for Payload {
 /// ```
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Digest(Box<str>);
+pub struct Digest(#[serde(deserialize_with = "shared_text")] Arc<str>);
 
 impl Digest {
     /// Digest of recorded JSON text.
@@ -176,7 +177,11 @@ impl Digest {
 
     /// The digest of a text in canonical form.
     fn over(canonical: &[u8]) -> Self {
-        Self(hex(&Sha256::digest(canonical)).into())
+        let mut text = [0; 64];
+        for (digits, byte) in text.chunks_exact_mut(2).zip(Sha256::digest(canonical)) {
+            digits.copy_from_slice(&digits_of(byte));
+        }
+        Self(String::from_utf8_lossy(&text).into())
     }
 
     /// What a store has in the place of a digest.
@@ -204,21 +209,40 @@ impl fmt::Debug for Digest {
 
 /// Lower-case hexadecimal text of `bytes`.
 pub fn hex(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let mut text = String::with_capacity(bytes.len() * 2);
-    for byte in bytes {
-        text.push(DIGITS[usize::from(byte >> 4)] as char);
-        text.push(DIGITS[usize::from(byte & 15)] as char);
-    }
+    text.extend(bytes.iter().flat_map(|byte| digits_of(*byte)).map(char::from));
     text
 }
 
+/// The two digits of a byte.
+fn digits_of(byte: u8) -> [u8; 2] {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]
+}
+
+thread_local! {
+    /// Memory to write JSON into, before it is known how long that is.
+    static TEXT: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
+/// Longest text whose memory a thread keeps.
+const KEPT: usize = 16 * 1024;
+
 /// JSON text of `value`. Stops with an error at [`NESTING`] levels, before deep nesting can overflow the stack.
-fn shallow_json<T: Serialize + ?Sized>(value: &T) -> Result<String, PayloadError> {
-    let mut text = Vec::with_capacity(128);
-    put_shallow(&mut text, value)?;
-    let ty = std::any::type_name::<T>();
-    String::from_utf8(text).map_err(|error| PayloadError::Encode { ty, reason: error.to_string() })
+fn shallow_json<T: Serialize + ?Sized>(value: &T) -> Result<Payload, PayloadError> {
+    // Taken, and not borrowed: `value` may encode another payload while it is serialized.
+    let mut text = TEXT.take();
+    text.clear();
+    let encoded = put_shallow(&mut text, value).and_then(|()| {
+        let raw: Result<&RawValue, _> = serde_json::from_slice(&text);
+        let ty = std::any::type_name::<T>();
+        raw.map(|raw| Payload(raw.to_owned()))
+            .map_err(|error| PayloadError::Encode { ty, reason: error.to_string() })
+    });
+    if text.capacity() <= KEPT {
+        TEXT.set(text);
+    }
+    encoded
 }
 
 /// Appends the JSON text of `value` to `text`, and stops likewise; what was written up to an error stays there.

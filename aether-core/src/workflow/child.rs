@@ -492,8 +492,8 @@ impl ChildCall<'_> {
     async fn match_history(&self) -> Matched {
         let normalize = |recorded: &Payload| self.normal_input(recorded);
         let requested = Requested { args: &self.input, digest: &self.digest, normalize: &normalize };
-        let (digest, site) = (Some(&self.digest), self.site.as_deref());
-        self.run.request_with(self.command, EffectClass::Workflow, digest, Some(&requested), site).await
+        let (digest, site) = (Some(&self.digest), || self.site.clone());
+        self.run.request_with(self.command, EffectClass::Workflow, digest, Some(&requested), &site).await
     }
 
     /// The child's id is part of what is asked for.

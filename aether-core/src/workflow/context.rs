@@ -505,10 +505,10 @@ impl Cx {
         let mut ticket = self.ticket(&call.name);
         ticket.marks.put_on(ticket.command.place(), &mut call);
         BoxEffect::boxed(async move {
-            let site = ticket.enter().await;
+            let site = ticket.enter_at().await;
             let (run, command) = (&ticket.run, &ticket.command);
             let is_gated = site.is_some();
-            let (answered, recorded) = answer_step(Arc::clone(run), command.clone(), site, call).await;
+            let (answered, recorded) = answer_step(run, command.clone(), site, call).await;
             let sites = || (recorded, if is_gated { ticket.site() } else { None });
             read_recorded(run, command, "result", sites, || read_answer(&answered)).await
         })
@@ -569,8 +569,8 @@ impl Cx {
         ticket.marks.put_on(ticket.command.place(), &mut call);
         call.raise(says_irreversible(&call.args));
         BoxEffect::boxed(async move {
-            let site = ticket.enter().await;
-            let answered = execute_step(Arc::clone(&ticket.run), ticket.command.clone(), site, call).await;
+            let site = ticket.enter_at().await;
+            let answered = execute_step(&ticket.run, ticket.command.clone(), site, call).await;
             answered.map_err(|error| error.decode().unwrap_or_else(|e| unreadable(&ticket, &e)))
         })
     }

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use crate::definition::def::{Retry, WorkflowDef};
+use crate::definition::def::{Retry, SourceLine, WorkflowDef};
 use crate::journal::event::{Event, RandomRecorded, TimeRecorded, UuidRecorded};
 use crate::journal::history::RecordedResult;
 use crate::perform::call::{CallSpec, CountsIn};
@@ -83,8 +83,13 @@ impl Ticket<'_> {
         self.def.site(*self.state)
     }
 
-    /// Moves the scope's state machine; returns the source line of the await.
+    /// As [`Ticket::enter_at`]; the line as text.
     pub(crate) async fn enter(&mut self) -> Option<String> {
+        self.enter_at().await.map(SourceLine::text)
+    }
+
+    /// Moves the scope's state machine; returns the source line of the await.
+    pub(crate) async fn enter_at(&mut self) -> Option<SourceLine> {
         let to = current_state()?;
         let from = std::mem::replace(self.state, to);
         if !self.def.has_edge(from, to) {
@@ -96,7 +101,7 @@ impl Ticket<'_> {
             };
             return self.run.stop(fault).await;
         }
-        self.def.site(to)
+        self.def.source_line(to)
     }
 
     /// A command with a plain answer: the recorded one, or a fresh one that is recorded at once.
@@ -106,8 +111,9 @@ impl Ticket<'_> {
         read: impl Fn(RecordedResult) -> Option<T>,
         fresh: impl FnOnce(&Run) -> (T, Event),
     ) -> T {
-        let site = self.enter().await;
-        match self.run.request(&self.command, class, None, site).await {
+        let site = self.enter_at().await;
+        let site = || site.map(SourceLine::text);
+        match self.run.request_with(&self.command, class, None, None, &site).await {
             Matched::Answered => {
                 let answer = self.run.next_delivery(&self.command).await.answer;
                 match answer.clone().and_then(read) {

@@ -12,7 +12,8 @@ use crate::schema;
 /// How SQLite finds the rows of a list of 50.
 fn plan(conn: &Connection, filter: &RunFilter) -> String {
     let query = Query::new(filter, true);
-    let mut plan = conn.prepare(&format!("EXPLAIN QUERY PLAN {}", query.list(super::row::RUN, 50))).unwrap();
+    let mut plan =
+        conn.prepare(&format!("EXPLAIN QUERY PLAN {}", query.list(&super::row::RUN_IN_RUNS, 50))).unwrap();
     let rows = plan.query_map(params_from_iter(query.values), |row| row.get::<_, String>(3)).unwrap();
     rows.collect::<Result<Vec<_>, _>>().unwrap().join("; ")
 }

@@ -295,7 +295,7 @@ impl Stage {
             counts_in: CountsIn::Budgets(None),
             limit: None,
         };
-        let mut performance = pin!(execute_step(Arc::clone(&run), command(), None, call));
+        let mut performance = pin!(execute_step(&run, command(), None, call));
         let mut answered = performance.as_mut().now_or_never();
         if answered.is_none() {
             meanwhile();
