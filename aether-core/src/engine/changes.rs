@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use crate::definition::def::Change;
 use crate::engine::advance::drive::DriveEnd;
-use crate::engine::advance::load::read;
+use crate::engine::advance::read::read;
 use crate::engine::inner::{Engine, Inner};
 use crate::engine::verify::replay;
 use crate::journal::version_marks::KnownVersion;

@@ -8,7 +8,8 @@ use futures_util::future::BoxFuture;
 
 use crate::engine::advance::completion::terminal;
 use crate::engine::advance::drive::{DriveEnd, drive};
-use crate::engine::advance::load::{Read, Unwinding, lacking, read};
+use crate::engine::advance::load::lacking;
+use crate::engine::advance::read::{Read, Unwinding, read};
 use crate::engine::advance::unwinding::unwind;
 use crate::engine::inner::{Engine, Inner};
 use crate::journal::event::Event;

@@ -17,19 +17,29 @@ impl RunCreated {
     }
 }
 
-/// The code that recorded `events` last, and whether the run is parked at their end. `None` for events without a beginning.
-pub(crate) fn recorded_code(events: &[Event]) -> Option<(RunCode, bool)> {
-    let (mut code, mut parked) = (None, false);
-    for event in events {
+/// The code that recorded a journal last, and whether the run is parked at its end.
+#[derive(Debug, Default)]
+pub(crate) struct RecordedCode {
+    code: Option<RunCode>,
+    parked: bool,
+}
+
+impl RecordedCode {
+    /// Takes in the next event.
+    pub(crate) fn apply(&mut self, event: &Event) {
         match event {
-            Event::RunCreated(e) => code = Some(e.code()),
-            Event::CodeAdopted(CodeAdopted { code: adopted }) => {
-                (code, parked) = (Some(adopted.clone()), false)
+            Event::RunCreated(e) => self.code = Some(e.code()),
+            Event::CodeAdopted(CodeAdopted { code }) => {
+                *self = Self { code: Some(code.clone()), parked: false };
             }
-            Event::RunParked(_) => parked = true,
-            event if event.is_terminal() => parked = false,
+            Event::RunParked(_) => self.parked = true,
+            event if event.is_terminal() => self.parked = false,
             _ => {}
         }
     }
-    code.map(|code| (code, parked))
+
+    /// `None` for a journal without a beginning.
+    pub(crate) fn newest(self) -> Option<(RunCode, bool)> {
+        self.code.map(|code| (code, self.parked))
+    }
 }

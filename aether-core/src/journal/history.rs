@@ -3,353 +3,58 @@
 //! Promise: a recorded answer goes only to the command that has its place, kind, name and arguments; answers are
 //! handed out in the order in which the workflow saw them first; no wildcard decides a match.
 
+use std::borrow::Borrow;
+use std::cmp::Ordering;
+use std::collections::{BTreeSet, VecDeque};
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
 use std::task::{Poll, Waker};
-use std::time::Duration;
 
-use jiff::Timestamp;
-
-use crate::journal::event::{
-    CommandCommitted, Event, ForkDecided, InvocationDecision, LimitAwaited, NodeStarted, StepRetried,
-    ToolInvocationFinished, TransactionFinished,
-};
+use crate::journal::event::{Event, ForkDecided};
 use crate::journal::kept::{KeptCall, KeptCalls};
 use crate::journal::resources::Resources;
 use crate::journal::version_marks::{Mark, VersionMarks};
 use crate::sched::HashMap;
-use crate::vocabulary::budget::Budget;
-use crate::vocabulary::failure::{Failure, StepError};
-use crate::vocabulary::id::{CommandId, IdempotencyKey, InvocationId, RunId};
-use crate::vocabulary::outcome::{EffectClass, Outcome};
-use crate::vocabulary::payload::{Digest, Payload};
-use crate::vocabulary::waiting::{TimeLimit, Waiting, millis};
+use crate::vocabulary::id::CommandId;
+use crate::vocabulary::outcome::EffectClass;
 
-/// The answer a journal holds for a command.
-#[derive(Clone, Debug, PartialEq)]
-pub enum RecordedResult {
-    /// A step's outcome: its value, or its step error.
-    Step(Result<Payload, Payload>),
-    /// A clock reading.
-    Time(Timestamp),
-    /// A UUID.
-    Uuid(uuid::Uuid),
-    /// A random value.
-    Random(Payload),
-    /// The length of the journal, and the limit of it.
-    Length {
-        /// Number of events.
-        events: u64,
-        /// The most events that the engine allowed.
-        limit: u64,
-    },
-    /// A timer fired.
-    Timer,
-    /// A race was won by the branch of this scope.
-    Race(String),
-    /// A wait ended with a value, or expired.
-    Wait(Result<Payload, Expired>),
-}
+mod record;
 
-/// A wait whose time limit passed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Expired {
-    /// The limit in milliseconds, which makes it a wait that timed out. Older journals do not say; their waits end as
-    /// cancelled, as they did then.
-    pub limit_ms: Option<u64>,
-}
+pub use record::{Asked, CommandDetails, CommandRecord, Expired, Invocation, RecordedResult};
 
-impl Expired {
-    /// A wait that expired under `limit`.
-    pub(crate) fn under(limit: Option<Duration>) -> Self {
-        Self { limit_ms: Some(millis(limit.unwrap_or_default())) }
-    }
-
-    /// The step error of the wait.
-    pub(crate) fn error(self, why: Failure, waiting: Waiting, name: &str) -> StepError<Failure> {
-        match self.limit_ms {
-            Some(limit) => {
-                let limit = TimeLimit::of_wait(waiting, name, Duration::from_millis(limit));
-                StepError::TimedOut(why.because_of(limit))
-            }
-            None => StepError::Cancelled(why),
-        }
-    }
-}
-
-/// The newest attempt at a world-changing step.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Invocation {
-    /// Its name.
-    pub id: InvocationId,
-    /// Its key.
-    pub key: IdempotencyKey,
-    /// Logical attempt, from 0.
-    pub attempt: u32,
-    /// Its outcome, where the body came back.
-    pub finished: Option<(Outcome, Result<Payload, Payload>)>,
-    /// What was decided about its unknown outcome.
-    pub decision: Option<InvocationDecision>,
-    /// The ledger refused it.
-    pub refused: bool,
-}
-
-/// A request for a person's consent or answer.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Asked {
-    /// When it expires.
-    pub until: Option<Timestamp>,
-    /// The time limit behind it, in milliseconds. Older journals do not say.
-    pub limit_ms: Option<u64>,
-    /// What was decided, and by whom.
-    pub decided: Option<(Payload, String)>,
-}
-
-impl Asked {
-    /// The time limit of the request; `None` also where an older journal does not say.
-    pub(crate) fn limit(&self) -> Option<Duration> {
-        self.limit_ms.map(Duration::from_millis)
-    }
-}
-
-/// What a journal holds about one command.
+/// The place of a command, which shares the text of its id.
 #[derive(Clone, Debug)]
-pub struct CommandRecord {
-    /// The command.
-    pub command: CommandId,
-    /// Its class, where an event tells it.
-    pub class: Option<EffectClass>,
-    /// Digest of its arguments.
-    pub digest: Option<Digest>,
-    /// Its arguments.
-    pub input: Option<Payload>,
-    /// Where in the source it was awaited.
-    pub site: Option<String>,
-    /// Whether `node_started` was written.
-    pub started: bool,
-    /// Whether `node_finished` was written.
-    pub finished: bool,
-    /// Whether `step_committed` was written.
-    pub committed: bool,
-    /// Number of attempts that definitely failed.
-    pub failed_attempts: u32,
-    /// When the next attempt is due.
-    pub retry_due: Option<Timestamp>,
-    /// How long the failed attempts and their waits took, in milliseconds.
-    pub retry_spent_ms: u64,
-    /// Retries after failures without a class.
-    pub unclassified_retries: u32,
-    /// Whether `command_emitted` was written.
-    pub emitted: bool,
-    /// The newest invocation.
-    pub invocation: Option<Invocation>,
-    /// The newest wait for a limit on steps.
-    pub limited: Option<LimitAwaited>,
-    /// The newest attempt at a transaction step, where its body came back.
-    pub transaction: Option<TransactionFinished>,
-    /// When its timer is due.
-    pub due: Option<Timestamp>,
-    /// The name of what it waits for, for a signal.
-    pub waits_for: Option<String>,
-    /// The child run it started.
-    pub child: Option<RunId>,
-    /// The budget that the child run was granted.
-    pub granted: Option<Budget>,
-    /// What it answers, or its child, was taken over from the origin of a fork.
-    pub kept: bool,
-    /// What a person was asked.
-    pub asked: Option<Asked>,
-    /// Which round of words from outside it is in: a refusal, and another callback, begin a new one.
-    pub round: u32,
-    /// The invocation whose outcome somebody outside is to report, and until when.
-    pub callback: Option<(InvocationId, Option<Timestamp>)>,
-    /// The newest recorded HTTP response, which is the value of an HTTP command.
-    pub response: Option<Payload>,
-    /// Outcome as committed.
-    pub outcome: Option<Outcome>,
-    /// The answer.
-    pub answer: Option<RecordedResult>,
-    /// Why the code that recorded the answer could not read it, where it could not.
-    pub unreadable: Option<String>,
-    requested: bool,
+struct Place(CommandId);
+
+impl Borrow<str> for Place {
+    fn borrow(&self) -> &str {
+        self.0.place()
+    }
 }
 
-impl CommandRecord {
-    /// Takes in an event about this command; returns the command's answer where the event holds it.
-    fn apply(&mut self, event: Event) -> Option<RecordedResult> {
-        match event {
-            Event::CommandCommitted(e) => return Some(self.commit(e)),
-            Event::TimeRecorded(e) => return Some(RecordedResult::Time(e.value)),
-            Event::UuidRecorded(e) => return Some(RecordedResult::Uuid(e.value)),
-            Event::RandomRecorded(e) => return Some(RecordedResult::Random(e.value)),
-            Event::HistoryMeasured(e) => {
-                return Some(RecordedResult::Length { events: e.events, limit: e.limit });
-            }
-            Event::TimerFired(_) => return Some(RecordedResult::Timer),
-            Event::RaceDecided(e) => return Some(RecordedResult::Race(e.winner)),
-            Event::WaitCompleted(e) => {
-                let expired = Expired { limit_ms: e.limit_ms };
-                return Some(RecordedResult::Wait(e.value.ok_or(expired)));
-            }
-            Event::PlanGenerated(e) => return Some(RecordedResult::Step(Ok(e.plan))),
-            Event::NodeStarted(e) => self.start(e),
-            Event::NodeFinished(_) => self.finished = true,
-            Event::StepCommitted(_) => self.committed = true,
-            Event::CommandEmitted(e) => {
-                (self.emitted, self.limited) = (true, None);
-                self.input = self.input.take().or(e.input);
-            }
-            Event::StepRetried(e) => self.retry(&e),
-            Event::LimitAwaited(e) => self.limited = Some(e),
-            Event::ToolInvocationStarted(e) => self.invoke(e.invocation, e.key, e.attempt, false),
-            Event::ToolInvocationFinished(e) => self.end_invocation(e),
-            Event::ToolInvocationRefused(e) => self.invoke(e.invocation, e.key, self.failed_attempts, true),
-            Event::InvocationResolved(e) => self.resolve(e.decision),
-            Event::HttpRecorded(e) => self.response = Some(e.response),
-            Event::TransactionFinished(e) => self.transaction = Some(e),
-            Event::TimerScheduled(e) => {
-                self.class = Some(EffectClass::Time);
-                (self.due, self.site) = (Some(e.due), e.site);
-            }
-            Event::WaitStarted(e) => {
-                (self.due, self.site, self.waits_for) = (e.until, e.site, Some(e.name));
-            }
-            Event::ChildStarted(e) => (self.child, self.granted) = (Some(e.child), e.granted),
-            Event::OutcomeKept(_) => self.kept = true,
-            Event::ApprovalRequested(e) => {
-                self.asked = Some(Asked { until: e.until, limit_ms: e.limit_ms, decided: None });
-                self.site = self.site.take().or(e.site);
-            }
-            Event::ApprovalDecided(e) => {
-                if let Some(asked) = &mut self.asked {
-                    asked.decided = Some((e.decision, e.actor));
-                }
-            }
-            Event::AnswerRefused(_) => self.round += 1,
-            Event::ResultUnreadable(e) => self.unreadable = Some(e.reason),
-            Event::CallbackAwaited(e) => {
-                self.round += u32::from(self.callback.is_some());
-                self.callback = Some((e.invocation, e.until));
-            }
-            Event::RunCreated(_)
-            | Event::RunWaiting(_)
-            | Event::RunCompleted(_)
-            | Event::RunFailed(_)
-            | Event::RunCancelled(_)
-            | Event::RunRequeued(_)
-            | Event::RunParked(_)
-            | Event::CodeAdopted(_)
-            | Event::RunUnwinding(_)
-            | Event::RunTerminated(_)
-            | Event::CompensationRecorded(_)
-            | Event::ChildReleased(_)
-            | Event::StepCompensated(_)
-            | Event::InvocationAbandoned(_)
-            | Event::StateChanged(_)
-            | Event::StateConfirmed(_)
-            | Event::ConfirmationDecided(_)
-            | Event::SignalReceived(_)
-            | Event::CallbackReceived(_)
-            | Event::VersionMarked(_)
-            | Event::CheckpointSaved(_)
-            | Event::ContinuedAsNew(_)
-            | Event::RunContinued(_)
-            | Event::TransactionRolledBack(_)
-            | Event::ForkDecided(_)
-            | Event::AnswerReplaced(_)
-            | Event::Unknown { .. } => {}
-        }
-        None
+impl Hash for Place {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.place().hash(state);
     }
+}
 
-    fn start(&mut self, started: NodeStarted) {
-        self.started = true;
-        self.class = Some(started.class);
-        self.digest = Some(started.digest);
-        self.input = started.input;
-        self.site = started.site;
+impl PartialEq for Place {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.place() == other.0.place()
     }
+}
 
-    fn commit(&mut self, committed: CommandCommitted) -> RecordedResult {
-        self.outcome = Some(committed.outcome);
-        let result = committed_result(committed.result, committed.error).or_else(|| self.result_elsewhere());
-        RecordedResult::Step(result.unwrap_or(Ok(Payload::null())))
+impl Eq for Place {}
+
+impl PartialOrd for Place {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
     }
+}
 
-    fn retry(&mut self, retried: &StepRetried) {
-        self.failed_attempts = retried.attempt.saturating_add(1);
-        self.retry_due = Some(retried.due);
-        self.retry_spent_ms = retried.spent_ms.unwrap_or(self.retry_spent_ms);
-        self.unclassified_retries = self.unclassified_retries.saturating_add(u32::from(retried.unclassified));
-        self.invocation = None;
-        self.transaction = None;
-    }
-
-    fn invoke(&mut self, id: InvocationId, key: IdempotencyKey, attempt: u32, refused: bool) {
-        self.invocation = Some(Invocation { id, key, attempt, finished: None, decision: None, refused });
-    }
-
-    fn end_invocation(&mut self, ended: ToolInvocationFinished) {
-        if let Some(invocation) = &mut self.invocation {
-            let response = self.response.clone().map(Ok);
-            let result =
-                committed_result(ended.result, ended.error).or(response).unwrap_or(Ok(Payload::null()));
-            invocation.finished = Some((ended.outcome, result));
-        }
-    }
-
-    fn resolve(&mut self, decision: InvocationDecision) {
-        if let Some(invocation) = &mut self.invocation {
-            invocation.decision = Some(decision);
-        }
-        if decision == InvocationDecision::DidNotHappen {
-            self.failed_attempts = self.invocation.take().map_or(1, |known| known.attempt.saturating_add(1));
-        }
-    }
-
-    fn new(command: CommandId) -> Self {
-        Self {
-            command,
-            class: None,
-            digest: None,
-            input: None,
-            site: None,
-            started: false,
-            finished: false,
-            committed: false,
-            failed_attempts: 0,
-            retry_due: None,
-            retry_spent_ms: 0,
-            unclassified_retries: 0,
-            emitted: false,
-            invocation: None,
-            limited: None,
-            transaction: None,
-            due: None,
-            waits_for: None,
-            child: None,
-            granted: None,
-            kept: false,
-            asked: None,
-            round: 0,
-            callback: None,
-            response: None,
-            outcome: None,
-            answer: None,
-            unreadable: None,
-            requested: false,
-        }
-    }
-
-    /// The value of a committed command whose commit does not repeat it.
-    fn result_elsewhere(&self) -> Option<Result<Payload, Payload>> {
-        let finished = self.invocation.as_ref().and_then(|i| i.finished.as_ref());
-        let finished = finished.map(|(_, result)| result.clone());
-        let in_transaction = || {
-            committed_result(
-                self.transaction.as_ref()?.result.clone(),
-                self.transaction.as_ref()?.error.clone(),
-            )
-        };
-        finished.or_else(in_transaction).or_else(|| self.response.clone().map(Ok))
+impl Ord for Place {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.0.place().cmp(other.0.place())
     }
 }
 
@@ -357,9 +62,13 @@ impl CommandRecord {
 #[derive(Debug, Default)]
 pub struct History {
     resources: Resources,
-    commands: HashMap<Box<str>, CommandRecord>,
-    deliveries: Vec<Box<str>>,
+    commands: HashMap<Place, Box<CommandRecord>>,
+    /// The places of the answers that are to be handed out, in their order.
+    deliveries: VecDeque<Place>,
+    /// How many were handed out.
     delivered: usize,
+    /// Sites in the source, while events are folded: many commands have few.
+    sites: BTreeSet<Arc<str>>,
     waiting: HashMap<Box<str>, Waker>,
     at_frontier: Vec<(CommandId, Waker)>,
     /// Where in `at_frontier` a place is.
@@ -377,32 +86,53 @@ pub struct History {
     took_over: bool,
 }
 
-impl History {
-    /// Folds `events` from position 0 on.
-    pub fn fold(events: impl IntoIterator<Item = Event>) -> Self {
-        let mut history = Self::default();
-        let mut decided = Vec::new();
-        for event in events {
-            match &event {
-                Event::RaceDecided(e) => decided.push((e.command.place().to_owned(), Some(e.winner.clone()))),
-                Event::PlanGenerated(e) => decided.push((e.command.place().to_owned(), None)),
-                _ => {}
-            }
-            history.apply(event);
+/// A history whose events come one by one.
+#[derive(Debug, Default)]
+pub(crate) struct Folding {
+    history: History,
+    /// The places of races and plans, and the winners of races.
+    decided: Vec<(Place, Option<String>)>,
+}
+
+impl Folding {
+    /// Takes in the next event.
+    pub(crate) fn apply(&mut self, event: Event) {
+        match &event {
+            Event::RaceDecided(e) => self.decided.push((Place(e.command.clone()), Some(e.winner.clone()))),
+            Event::PlanGenerated(e) => self.decided.push((Place(e.command.clone()), None)),
+            _ => {}
         }
+        self.history.apply(event);
+    }
+
+    /// There are no more.
+    pub(crate) fn finish(self) -> History {
+        let Self { mut history, decided } = self;
         for (place, winner) in decided {
-            history.forget_below(&place, winner.as_deref());
+            history.forget_below(place.0.place(), winner.as_deref());
         }
+        // Nothing else is found by its site.
+        history.sites = BTreeSet::new();
         history.count_begun();
         history.unproven = !history.commands.is_empty() || !history.deliveries.is_empty();
         history
+    }
+}
+
+impl History {
+    /// Folds `events` from position 0 on.
+    pub fn fold(events: impl IntoIterator<Item = Event>) -> Self {
+        let mut folding = Folding::default();
+        events.into_iter().for_each(|event| folding.apply(event));
+        folding.finish()
     }
 
     fn count_begun(&mut self) {
         self.begun.clear();
         for (place, record) in &self.commands {
             if record.answer.is_none() && !record.requested {
-                scopes_of(place).for_each(|scope| *self.begun.entry(scope.into()).or_default() += 1);
+                scopes_of(place.0.place())
+                    .for_each(|scope| *self.begun.entry(scope.into()).or_default() += 1);
             }
         }
     }
@@ -415,7 +145,7 @@ impl History {
 
     /// Whether there is anything to replay.
     pub fn is_empty(&self) -> bool {
-        self.commands.is_empty() && self.deliveries.is_empty() && !self.suspended
+        self.commands.is_empty() && self.progress() == (0, 0) && !self.suspended
     }
 
     /// The run has recorded something new about a command.
@@ -436,18 +166,15 @@ impl History {
         };
         self.suspended = false;
         self.resources.apply(&event);
-        let place = command.place();
-        // Most events are about a command that is there: no key is made for them.
-        if !self.commands.contains_key(place) {
-            self.commands.insert(place.into(), CommandRecord::new(command.clone()));
-        }
-        let Some(record) = self.commands.get_mut(place) else { return };
-        if let Some(answer) = record.apply(event)
+        let new = || Box::new(CommandRecord::new(command.clone()));
+        let record = self.commands.entry(Place(command.clone())).or_insert_with(new);
+        let answer = record.apply(event, &mut self.sites);
+        if let Some(answer) = answer
             && record.answer.is_none()
         {
             record.class = record.class.or(class_of(&answer));
             record.answer = Some(answer);
-            self.deliveries.push(place.into());
+            self.deliveries.push_back(Place(record.command.clone()));
         }
     }
 
@@ -479,7 +206,7 @@ impl History {
 
     /// Commands other than `but` whose newest invocation was started and has no known end.
     pub fn unsettled<'a>(&'a self, but: &'a CommandId) -> impl Iterator<Item = &'a CommandId> {
-        let open = |record: &&CommandRecord| {
+        let open = |record: &&Box<CommandRecord>| {
             let unfinished = record.invocation.as_ref().is_some_and(|i| i.finished.is_none() && !i.refused);
             unfinished && record.answer.is_none() && record.command != *but
         };
@@ -493,13 +220,13 @@ impl History {
             let below = |scope: &str| place.strip_prefix(scope).is_some_and(|rest| rest.starts_with('.'));
             below(scope) && !winner.is_some_and(below)
         };
-        self.deliveries.retain(|place| !lost(place));
-        self.commands.retain(|place, _| !lost(place));
+        self.deliveries.retain(|place| !lost(place.0.place()));
+        self.commands.retain(|place, _| !lost(place.0.place()));
     }
 
     /// What is recorded at `place`.
     pub fn peek(&self, place: &str) -> Option<&CommandRecord> {
-        self.commands.get(place)
+        self.commands.get(place).map(Box::as_ref)
     }
 
     /// What is recorded at `place`; marks it as asked for.
@@ -516,35 +243,36 @@ impl History {
                 self.marks.wake();
             }
         }
-        self.commands.get(place)
+        self.commands.get(place).map(Box::as_ref)
     }
 
     /// Whether every recorded answer was handed out.
     pub fn is_exhausted(&self) -> bool {
-        self.delivered == self.deliveries.len()
+        self.deliveries.is_empty()
     }
 
     /// Number of answers handed out, and number of answers recorded.
     pub fn progress(&self) -> (usize, usize) {
-        (self.delivered, self.deliveries.len())
+        (self.delivered, self.delivered + self.deliveries.len())
     }
 
     /// Whether the answer at `place` is the next one in order, without taking it; remembers whom to wake when it is.
     pub fn is_due(&mut self, place: &str, waker: &Waker) -> bool {
         self.waiting.insert(place.into(), waker.clone());
-        self.deliveries.get(self.delivered).is_some_and(|next| **next == *place)
+        self.deliveries.front().is_some_and(|next| next.0.place() == place)
     }
 
     /// Takes the answer at `place` if it is the next one in order; else remembers whom to wake when it is.
     pub fn take_delivery(&mut self, place: &str, waker: &Waker) -> Option<CommandRecord> {
-        if self.deliveries.get(self.delivered).is_none_or(|next| **next != *place) {
+        if self.deliveries.front().is_none_or(|next| next.0.place() != place) {
             self.waiting.insert(place.into(), waker.clone());
             return None;
         }
+        self.deliveries.pop_front();
         self.delivered += 1;
         self.waiting.remove(place);
-        if let Some(next) = self.deliveries.get(self.delivered) {
-            if let Some(waker) = self.waiting.get(next) {
+        if let Some(next) = self.deliveries.front() {
+            if let Some(waker) = self.waiting.get(next.0.place()) {
                 waker.wake_by_ref();
             }
         } else {
@@ -553,7 +281,7 @@ impl History {
                 self.prove();
             }
         }
-        self.commands.remove(place)
+        self.commands.remove(place).map(|record| *record)
     }
 
     /// Whether the code was seen to ask for all that is recorded.
@@ -591,7 +319,7 @@ impl History {
         // A branch that asked for an answer does not wait for it any more. An answer that was not delivered to it stays: the
         // branch could not lose before it got that, so this is other code.
         let commands = &self.commands;
-        self.waiting.retain(|place, _| !commands.get(place).is_some_and(lost));
+        self.waiting.retain(|place, _| !commands.get(&**place).is_some_and(|record| lost(record)));
         self.commands.retain(|_, record| record.requested || record.answer.is_some() || !lost(record));
         self.count_begun();
         self.marks.wake();
@@ -603,13 +331,21 @@ impl History {
             let item = at.strip_prefix(place)?.strip_prefix(".i")?;
             item.split('.').next()?.parse::<usize>().ok()
         };
-        self.commands.keys().filter_map(|at| number(at)).max().map_or(0, |number| number.saturating_add(1))
+        self.commands
+            .keys()
+            .filter_map(|at| number(at.0.place()))
+            .max()
+            .map_or(0, |number| number.saturating_add(1))
     }
 
     /// The next answer, when nobody asks for it.
     pub fn stuck_at(&self) -> Option<&CommandRecord> {
-        let next = self.deliveries.get(self.delivered)?;
-        if self.waiting.contains_key(next) { None } else { self.commands.get(next) }
+        let next = self.deliveries.front()?;
+        if self.waiting.contains_key(next.0.place()) {
+            None
+        } else {
+            self.commands.get(next).map(Box::as_ref)
+        }
     }
 
     /// Whether every recorded answer was delivered, and every command that was begun was requested again.
@@ -625,7 +361,7 @@ impl History {
         }
         let commands = &self.commands;
         let is_race = |record: &CommandRecord| matches!(record.answer, Some(RecordedResult::Race(_)));
-        let places = || commands.iter().map(|(place, record)| (&**place, is_race(record))).collect();
+        let places = || commands.iter().map(|(place, record)| (place.0.place(), is_race(record))).collect();
         if self.marks.is_passed(mark, places) {
             self.marks.pass(mark);
             return Poll::Ready(Some(mark.from));
@@ -661,7 +397,7 @@ impl History {
 
     /// A command that history holds and nobody asked for.
     pub fn leftover(&self) -> Option<&CommandRecord> {
-        let unasked = || self.commands.values().filter(|record| !record.requested);
+        let unasked = || self.commands.values().map(Box::as_ref).filter(|record| !record.requested);
         self.stuck_at().or_else(|| unasked().min_by_key(|record| in_order(record.command.place())))
     }
 }
@@ -675,10 +411,6 @@ fn scopes_of(place: &str) -> impl Iterator<Item = &str> {
 fn in_order(place: &str) -> Vec<(&str, u32)> {
     let part = |part: &str| part.find(|c: char| c.is_ascii_digit()).unwrap_or(part.len());
     place.split('.').map(|p| p.split_at(part(p))).map(|(kind, n)| (kind, n.parse().unwrap_or(0))).collect()
-}
-
-fn committed_result(result: Option<Payload>, error: Option<Payload>) -> Option<Result<Payload, Payload>> {
-    error.map(Err).or(result.map(Ok))
 }
 
 fn class_of(answer: &RecordedResult) -> Option<EffectClass> {

@@ -36,12 +36,14 @@ impl StepCall {
     /// Returns when the call may be made; `Err` holds its answer where it may not. `record` is what the journal holds of
     /// the call after a crash.
     pub(crate) async fn permitted(&mut self, record: &CommandRecord) -> Result<(), Answered> {
-        let begun = record.invocation.is_some() || record.transaction.is_some() || record.failed_attempts > 0;
-        self.round = record.round;
-        self.handed_over = record.callback.is_some();
+        let details = record.details();
+        let tried = record.invocation.is_some() || details.transaction.is_some();
+        let begun = tried || record.failed_attempts > 0;
+        self.round = details.round;
+        self.handed_over = details.callback.is_some();
         // A request that is in the journal counts, whatever the policy says now: a restart with another policy must not
         // let a call through that a person is still deciding about.
-        let Some(asked) = record.asked.clone() else {
+        let Some(asked) = details.asked.clone() else {
             return if begun || !self.needs_approval() { Ok(()) } else { self.ask_for_approval().await };
         };
         // The limit that passes is that of the request. An older journal holds only when it passes.

@@ -13,7 +13,7 @@ use crate::journal::event::{
     CommandEmitted, Event, NodeFinished, ToolInvocationRefused, ToolInvocationStarted,
 };
 use crate::journal::frame::Frame;
-use crate::journal::history::{CommandRecord, Invocation, RecordedResult};
+use crate::journal::history::{CommandDetails, CommandRecord, Invocation, RecordedResult};
 use crate::journal::large_values::LargeValue;
 use crate::perform::body_outcome::{BodyOutcome, no_heartbeat};
 use crate::perform::call::{CallSpec, Next, StepCall};
@@ -230,9 +230,10 @@ impl StepCall {
     }
 
     /// The recorded answer; in its place a future that never ends, where it is of another kind than the command.
-    fn deliver(&mut self, record: CommandRecord) -> Result<Answered, Pending<Answered>> {
+    fn deliver(&mut self, mut record: CommandRecord) -> Result<Answered, Pending<Answered>> {
         self.take_recorded(record.digest.as_ref(), record.input.as_ref());
-        self.recorded_site = record.site;
+        self.recorded_site = record.site();
+        let unreadable = record.take_details().unreadable;
         let Some(RecordedResult::Step(result)) = record.answer else {
             return Err(self.run.mismatched(&self.command, self.options.class, record.answer));
         };
@@ -247,7 +248,7 @@ impl StepCall {
             }
             self.run.append(events, AppendExtras::default());
         }
-        Ok(match record.unreadable {
+        Ok(match unreadable {
             Some(reason) => Err(self.not_read(&reason)),
             None => result,
         })
@@ -269,22 +270,23 @@ impl StepCall {
     }
 
     /// Resumes a step that was begun before a crash.
-    async fn resume(&mut self, record: CommandRecord) -> Next {
+    async fn resume(&mut self, mut record: CommandRecord) -> Next {
         self.started = record.started;
-        self.limited.clone_from(&record.limited);
+        self.limited.clone_from(&record.details().limited);
         self.emitted = record.emitted;
         self.attempt = record.failed_attempts;
         self.failures = Failures::recorded(&record);
         self.take_recorded(record.digest.as_ref(), record.input.as_ref());
-        self.recorded_site.clone_from(&record.site);
+        self.recorded_site = record.site();
         if let Err(closed) = self.permitted(&record).await {
             return Next::Done(closed);
         }
-        if let Some(finished) = record.transaction {
+        let CommandDetails { transaction, retry_due, callback, .. } = record.take_details();
+        if let Some(finished) = transaction {
             return self.settle_transaction(finished, true).await;
         }
         let Some(invocation) = record.invocation else {
-            if let Some(due) = record.retry_due {
+            if let Some(due) = retry_due {
                 self.wait_until(due).await;
             }
             return Next::Again;
@@ -305,7 +307,7 @@ impl StepCall {
                 Next::Done(self.commit_known_outcome(&invocation, outcome, result, Some(&entry)).await)
             }
             None if invocation.refused => Next::Done(self.refused_before().await),
-            _ => self.left_open(&invocation, record.callback).await,
+            _ => self.left_open(&invocation, callback).await,
         }
     }
 

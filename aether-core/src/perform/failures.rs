@@ -22,8 +22,8 @@ pub(crate) struct Failures {
 impl Failures {
     /// What a journal holds of them.
     pub(crate) fn recorded(record: &CommandRecord) -> Self {
-        let spent = Duration::from_millis(record.retry_spent_ms);
-        Self { spent, unclassified: record.unclassified_retries }
+        let spent = Duration::from_millis(record.details().retry_spent_ms);
+        Self { spent, unclassified: record.details().unclassified_retries }
     }
 
     /// Takes in a failure that was recorded.

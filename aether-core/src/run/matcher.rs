@@ -226,7 +226,7 @@ pub(super) fn recorded_side(record: &CommandRecord, otherwise: EffectClass) -> C
         command: record.command.clone(),
         class: record.class.unwrap_or(otherwise),
         digest: record.digest.clone(),
-        site: record.site.clone(),
+        site: record.site(),
     }
 }
 

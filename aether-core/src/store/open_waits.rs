@@ -150,7 +150,7 @@ impl OpenWaits {
     }
 
     /// Takes in one event. Returns the commands whose waits changed, and whether each was open before.
-    fn apply(&mut self, at: Timestamp, event: &Event) -> Vec<(CommandId, bool)> {
+    pub(crate) fn apply(&mut self, at: Timestamp, event: &Event) -> Vec<(CommandId, bool)> {
         match event {
             // The losers of a race no longer wait.
             Event::RaceDecided(e) => {

@@ -12,7 +12,7 @@ use crate::inbox::decisions::{ApprovalOutcome, Decision, Expiry};
 use crate::inbox::replies::{ExternalReply, Reply};
 use crate::inbox::topics::{APPROVAL, answer_topic, approval_topic};
 use crate::journal::event::{ApprovalDecided, ApprovalRequested, WaitCompleted};
-use crate::journal::history::{Expired, RecordedResult};
+use crate::journal::history::{CommandDetails, Expired, RecordedResult};
 use crate::run::append::AppendExtras;
 use crate::run::claim::Run;
 use crate::run::matcher::Matched;
@@ -244,27 +244,28 @@ impl Asking<'_> {
         let class = EffectClass::Human;
         let (until, limit, round) = match run.request(&command, class, None, site.clone()).await {
             Matched::Answered => {
-                let record = run.next_delivery(&command).await;
-                return match record.answer {
-                    Some(RecordedResult::Wait(value)) => Ok((value, (record.site, site))),
+                let mut record = run.next_delivery(&command).await;
+                return match record.answer.take() {
+                    Some(RecordedResult::Wait(value)) => Ok((value, (record.site(), site))),
                     answer => run.mismatched(&command, class, answer).await,
                 };
             }
-            Matched::Begun(record) => {
+            Matched::Begun(mut record) => {
                 run.wait_for_frontier(&command).await;
-                let (until, limit) = match &record.asked {
+                let CommandDetails { asked, round, .. } = record.take_details();
+                let (until, limit) = match &asked {
                     // The limit that runs is that of the request, whatever the code says now.
                     Some(asked) => (asked.until, asked.limit().or(self.limit)),
                     None => (None, self.limit),
                 };
-                if let Some((decision, actor)) = record.asked.and_then(|asked| asked.decided) {
+                if let Some((decision, actor)) = asked.and_then(|asked| asked.decided) {
                     let reply = ExternalReply { reply: Reply::Value(decision), actor };
                     if let Ok(value) = accept(&reply) {
                         let answer = complete(&run, &command, None, Ok(value), Vec::new()).await;
                         return Ok((answer, (None, site)));
                     }
                 }
-                (until, limit, record.round)
+                (until, limit, round)
             }
             Matched::New => {
                 run.wait_for_frontier(&command).await;

@@ -19,7 +19,7 @@ use crate::journal::event::{
     ChildReleased, ChildStarted, CommandCommitted, Event, ForkDecided, NodeFinished, NodeStarted,
     OutcomeKept, StepCommitted,
 };
-use crate::journal::history::{CommandRecord, RecordedResult};
+use crate::journal::history::{CommandDetails, CommandRecord, RecordedResult};
 use crate::run::append::AppendExtras;
 use crate::run::budgets::{Grant, GrantTo};
 use crate::run::claim::Run;
@@ -386,7 +386,7 @@ async fn about_child(
                 Some(RecordedResult::Step(result)) => inject(&run, &command, name, &record, result),
                 answer => run.mismatched(&command, class, answer).await,
             };
-            return (answered, (record.site, site));
+            return (answered, (record.site(), site));
         }
         Matched::Begun(_) => run.wait_for_frontier(&command).await,
         Matched::New => {
@@ -453,10 +453,11 @@ impl ChildCall<'_> {
                     }
                     answer => self.run.mismatched(self.command, class, answer).await,
                 };
-                (answered, record.site)
+                (answered, record.site())
             }
-            Matched::Begun(record) => {
-                let CommandRecord { digest, input, child, kept, site, granted, .. } = *record;
+            Matched::Begun(mut record) => {
+                let (site, CommandDetails { child, granted, .. }) = (record.site(), record.take_details());
+                let CommandRecord { digest, input, kept, .. } = *record;
                 self.granted = granted;
                 if let (Some(digest), Some(input)) = (digest, input) {
                     (self.digest, self.input) = (digest, input);
@@ -499,14 +500,15 @@ impl ChildCall<'_> {
     /// The child's id is part of what is asked for.
     async fn same_child(&self, record: &CommandRecord) {
         // The id of a child that a fork takes over was made of its origin's.
-        if !record.kept && record.child.as_ref().is_some_and(|child| *child != self.child) {
+        let recorded = record.details().child.as_ref();
+        if !record.kept && recorded.is_some_and(|child| *child != self.child) {
             let side = |child: &RunId| CommandSummary {
                 command: CommandId::from(format!("{} as run {child}", self.command)),
                 class: EffectClass::Workflow,
                 digest: Some(self.digest.clone()),
                 site: self.site.clone(),
             };
-            let recorded = record.child.as_ref().map(side);
+            let recorded = recorded.map(side);
             self.run.diverged(recorded, Some(side(&self.child))).await
         }
     }
@@ -708,7 +710,7 @@ fn inject(run: &Run, command: &CommandId, name: &str, record: &CommandRecord, re
         events.retain(|event| !(record.committed && matches!(event, Event::StepCommitted(_))));
         run.append(events, AppendExtras::default());
     }
-    match &record.unreadable {
+    match &record.details().unreadable {
         // Written by former builds.
         Some(reason) => Err(StepError::Unrecordable(run.failure(command, reason)).recorded()),
         None => result,

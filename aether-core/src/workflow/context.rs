@@ -433,7 +433,7 @@ impl Cx {
                 }
                 Matched::Begun(record) => {
                     run.wait_for_frontier(command).await;
-                    record.due.unwrap_or_else(|| run.now())
+                    record.details().due.unwrap_or_else(|| run.now())
                 }
                 Matched::New => {
                     run.wait_for_frontier(command).await;

@@ -53,11 +53,11 @@ impl Cx {
             // Pure, so that policies let it pass: what the planner does is asked about by itself.
             let class = EffectClass::Pure;
             if let Matched::Answered = run.request(&command, class, None, site.clone()).await {
-                let record = run.next_delivery(&command).await;
-                return match record.answer {
+                let mut record = run.next_delivery(&command).await;
+                return match record.answer.take() {
                     // It was read before it was recorded.
                     Some(RecordedResult::Step(Ok(plan))) => {
-                        let sites = (record.site, site);
+                        let sites = (record.site(), site);
                         Ok(read_recorded(&run, &command, "plan", || sites, || plan.decode()).await)
                     }
                     answer => run.mismatched(&command, class, answer).await,

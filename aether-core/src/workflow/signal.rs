@@ -93,10 +93,11 @@ async fn receive<T: Recordable>(
     let class = EffectClass::Human;
     let (value, reason) = match run.request(&command, class, None, site.clone()).await {
         Matched::Answered => {
-            let record = run.next_delivery(&command).await;
-            match (record.answer, record.unreadable) {
+            let mut record = run.next_delivery(&command).await;
+            let unreadable = record.take_details().unreadable;
+            match (record.answer.take(), unreadable) {
                 (Some(RecordedResult::Wait(Ok(value))), None) => {
-                    let sites = (record.site, site);
+                    let sites = (record.site(), site);
                     return Ok(read_recorded(&run, &command, "signal", || sites, || value.decode()).await);
                 }
                 (Some(RecordedResult::Wait(value)), reason) => (value, reason),
@@ -105,7 +106,7 @@ async fn receive<T: Recordable>(
         }
         Matched::Begun(record) => {
             run.wait_for_frontier(&command).await;
-            receive_or_expire::<T>(&run, &command, &name, (record.due, limit)).await
+            receive_or_expire::<T>(&run, &command, &name, (record.details().due, limit)).await
         }
         Matched::New => {
             run.wait_for_frontier(&command).await;
@@ -132,14 +133,16 @@ async fn receive<T: Recordable>(
 /// Compared before the command is asked for: a replay that executes nothing stops there.
 async fn same_name(run: &Run, command: &CommandId, name: &str, site: &Option<String>) {
     let Some(record) = run.recorded(command).filter(|record| record.command == *command) else { return };
-    let Some(recorded) = record.waits_for.as_deref().filter(|recorded| *recorded != name) else { return };
+    let Some(recorded) = record.details().waits_for.as_deref().filter(|recorded| *recorded != name) else {
+        return;
+    };
     let side = |name: &str, site: &Option<String>| CommandSummary {
         command: CommandId::from(format!("{command}({name:?})")),
         class: EffectClass::Human,
         digest: None,
         site: site.clone(),
     };
-    let recorded = Some(side(recorded, &record.site));
+    let recorded = Some(side(recorded, &record.site()));
     run.diverged(recorded, Some(side(name, site))).await
 }
 

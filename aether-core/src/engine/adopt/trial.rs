@@ -10,7 +10,8 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use futures_util::future::{Either, select};
 
-use crate::engine::advance::load::{Read, lacking};
+use crate::engine::advance::load::lacking;
+use crate::engine::advance::read::Read;
 use crate::engine::inner::Inner;
 use crate::engine::verify::{VerifyError, recorded, verified};
 use crate::run::fault::Fault;

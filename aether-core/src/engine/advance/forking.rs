@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::engine::advance::drive::{DriveEnd, drive};
 use crate::journal::event::Event;
 use crate::journal::event::forked::ForkDecision;
-use crate::journal::history::History;
+use crate::journal::history::{Folding, History};
 use crate::journal::kept::KeptCall;
 use crate::journal::obligations::begins_fork;
 use crate::perform::undo_first::undo_first;
@@ -23,23 +23,39 @@ pub(crate) struct Beginning {
     history: History,
 }
 
-impl Beginning {
-    /// Takes the beginning of a fork out of the events of its journal; `None` where nothing is to be undone.
-    pub(crate) fn take(events: &mut Vec<Event>) -> Option<Self> {
-        let decided = events.iter().filter_map(|event| match event {
-            Event::ForkDecided(e) => Some(e.clone()),
-            _ => None,
-        });
-        let calls = decided.enumerate().filter(|(_, call)| call.decision == ForkDecision::UndoFirst);
-        let calls: Vec<_> = calls.collect();
-        if calls.is_empty() {
-            return None;
+/// The beginning of a fork as far as its journal was read.
+#[derive(Debug, Default)]
+pub(crate) struct ReadBeginning {
+    decided: usize,
+    calls: Vec<KeptCall>,
+    history: Folding,
+}
+
+impl ReadBeginning {
+    /// Takes in the next event; gives it back where the workflow has it. What is to be undone is decided before any of it is
+    /// undone.
+    pub(crate) fn apply(&mut self, event: Event) -> Option<Event> {
+        if let Event::ForkDecided(call) = &event {
+            if call.decision == ForkDecision::UndoFirst {
+                self.calls.push((self.decided, call.clone()));
+            }
+            self.decided += 1;
         }
-        let begins = |event: &mut Event| event.command().is_some_and(begins_fork);
-        let history = History::fold(events.extract_if(.., begins));
-        Some(Self { calls, history })
+        if self.calls.is_empty() || !event.command().is_some_and(begins_fork) {
+            return Some(event);
+        }
+        self.history.apply(event);
+        None
     }
 
+    /// `None` where nothing is to be undone.
+    pub(crate) fn finish(self) -> Option<Beginning> {
+        let Self { calls, history, .. } = self;
+        (!calls.is_empty()).then(|| Beginning { calls, history: history.finish() })
+    }
+}
+
+impl Beginning {
     /// Undoes what is to be undone. `Err` says why the workflow cannot run now, or at all.
     pub(crate) async fn complete(self, run: &Arc<Run>) -> Result<(), DriveEnd> {
         let workflow = run.replace_history(self.history);

@@ -242,8 +242,8 @@ fn a_commit_takes_a_value_that_stands_elsewhere_in_the_journal() {
 fn a_definite_failure_ends_the_attempt_and_counts_it() {
     let retrying =
         record([intent("0:send", 0), transacted("0:send", Some("1"), None), retried("0:send", 2)], "0");
-    assert_eq!((retrying.failed_attempts, retrying.retry_due), (3, Some(second(5))));
-    assert_eq!((retrying.invocation, retrying.transaction), (None, None));
+    assert_eq!((retrying.failed_attempts, retrying.details().retry_due), (3, Some(second(5))));
+    assert_eq!((&retrying.invocation, &retrying.details().transaction), (&None, &None));
 }
 
 #[test]
@@ -257,7 +257,7 @@ fn an_invocation_carries_its_name_key_and_attempt() {
         decision: None,
         refused: false,
     };
-    assert_eq!(invocation, expected);
+    assert_eq!(*invocation, expected);
     let refused = record([retried("0:send", 1), refused("0:send")], "0").invocation.unwrap();
     assert_eq!((refused.refused, refused.attempt), (true, 2));
 }
@@ -283,10 +283,10 @@ fn only_a_denial_ends_an_invocation_of_unknown_outcome() {
 fn what_a_command_waits_for_is_known() {
     let timer =
         record([TimerScheduled { command: command("0:sleep"), due: second(9), site: None }.into()], "0");
-    assert_eq!((timer.class, timer.due), (Some(EffectClass::Time), Some(second(9))));
+    assert_eq!((timer.class, timer.details().due), (Some(EffectClass::Time), Some(second(9))));
     let until = Some(second(8));
     let wait = WaitStarted { command: command("0:signal"), name: "go".into(), until, site: None };
-    assert_eq!(record([wait.into()], "0").due, until);
+    assert_eq!(record([wait.into()], "0").details().due, until);
     let child = RunId::new("ticket-42.1").unwrap();
     let begun = ChildStarted {
         command: command("0:child"),
@@ -296,7 +296,7 @@ fn what_a_command_waits_for_is_known() {
         granted: None,
         reserved: None,
     };
-    assert_eq!(record([begun.into()], "0").child, Some(child));
+    assert_eq!(record([begun.into()], "0").details().child.clone(), Some(child));
 }
 
 #[test]
@@ -317,10 +317,10 @@ fn a_decision_belongs_to_the_request_before_it() {
         || ApprovalDecided { command: id(), decision: json("\"approve\""), actor: "ada".into() }.into();
     let decided = Some((json("\"approve\""), "ada".to_owned()));
     assert_eq!(
-        record([asks(), says()], "0").asked,
+        record([asks(), says()], "0").details().asked,
         Some(Asked { until: Some(second(9)), limit_ms: Some(9_000), decided })
     );
-    assert_eq!(record([says()], "0").asked, None);
+    assert_eq!(record([says()], "0").details().asked, None);
 }
 
 #[test]
@@ -331,11 +331,11 @@ fn a_refused_answer_and_another_callback_begin_a_round() {
         let invocation = InvocationId::new(&id(), attempt);
         CallbackAwaited { command: id(), invocation, until: Some(second(9)) }.into()
     };
-    assert_eq!(record([no(), no()], "0").round, 2);
-    let first = record([waits(0)], "0");
-    assert_eq!((first.round, first.callback.unwrap().0.as_str()), (0, "0:pay#0"));
-    let third = record([waits(0), waits(1), waits(2)], "0");
-    assert_eq!((third.round, third.callback.unwrap().0.as_str()), (2, "0:pay#2"));
+    assert_eq!(record([no(), no()], "0").details().round, 2);
+    let mut first = record([waits(0)], "0");
+    assert_eq!((first.details().round, first.take_details().callback.unwrap().0.as_str()), (0, "0:pay#0"));
+    let mut third = record([waits(0), waits(1), waits(2)], "0");
+    assert_eq!((third.details().round, third.take_details().callback.unwrap().0.as_str()), (2, "0:pay#2"));
 }
 
 #[test]

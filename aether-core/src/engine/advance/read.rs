@@ -1,0 +1,178 @@
+//! From frames to what a journal says of its run.
+//!
+//! Promise: frames are checked, folded and let go of as they come, so that a long journal is never in memory as a whole; a
+//! journal that is damaged is a fault of its run alone.
+
+use jiff::Timestamp;
+
+use crate::engine::advance::forking::{Beginning, ReadBeginning};
+use crate::journal::code::RecordedCode;
+use crate::journal::event::{Event, RunCreated};
+use crate::journal::frame::{Chained, JournalError, StoredFrame};
+use crate::journal::generation::Generation;
+use crate::journal::history::{Folding, History};
+use crate::journal::obligations::Obligations;
+use crate::journal::spending::Spending;
+use crate::run::fault::Fault;
+use crate::store::api::Store;
+use crate::store::open_waits::OpenWaits;
+use crate::vocabulary::code::RunCode;
+use crate::vocabulary::id::{Position, RunId};
+
+/// Events that are read at once.
+const PAGE: u64 = 2_000;
+
+/// What a journal says of its run.
+pub(crate) struct Read {
+    pub(crate) created: RunCreated,
+    /// The code that recorded it last.
+    pub(crate) code: RunCode,
+    pub(crate) parked: bool,
+    pub(crate) next: u64,
+    pub(crate) generation: Generation,
+    pub(crate) history: History,
+    pub(crate) obligations: Obligations,
+    pub(crate) spending: Spending,
+    pub(crate) open_waits: OpenWaits,
+    pub(crate) unwinding: Option<Unwinding>,
+    pub(crate) beginning: Option<Beginning>,
+    pub(crate) end: Option<Event>,
+}
+
+/// The part of a journal in which a run's steps are undone.
+pub(crate) struct Unwinding {
+    /// The event with which the run was to end.
+    pub(crate) end: Event,
+    /// What was recorded after the workflow ended.
+    pub(crate) history: History,
+}
+
+/// Reads and checks the whole journal of a run that nobody else appends to.
+pub(crate) async fn read_paged(store: &dyn Store, run: &RunId) -> Result<Read, Fault> {
+    let mut journal = Journal::default();
+    loop {
+        let from = journal.chained.next();
+        let frames = store.load_page(run, from, PAGE).await?;
+        journal.add(store, run, &frames).await?;
+        // A page that is not full is the last one: the next frame would stand in it.
+        let begins = frames.first().map_or(from, |first| first.position);
+        if journal.chained.next() < begins.saturating_add(PAGE) {
+            return journal.finish(run);
+        }
+    }
+}
+
+/// Reads and checks a whole journal.
+pub(crate) async fn read(store: &dyn Store, run: &RunId, frames: &[StoredFrame]) -> Result<Read, Fault> {
+    let mut journal = Journal::default();
+    journal.add(store, run, frames).await?;
+    journal.finish(run)
+}
+
+/// A journal as far as it was read.
+#[derive(Default)]
+struct Journal {
+    chained: Chained,
+    began: Option<Position>,
+    created: Option<RunCreated>,
+    recorded: RecordedCode,
+    generation: Generation,
+    open_waits: OpenWaits,
+    obligations: Obligations,
+    spending: Spending,
+    history: Folding,
+    beginning: ReadBeginning,
+    /// The event with which the run is to end once its steps are undone, and what was recorded of that.
+    unwinding: Option<(Box<Event>, Folding)>,
+    /// The newest event, where a run ends with it. One that others follow is an event like them.
+    end: Option<Event>,
+}
+
+impl Journal {
+    async fn add(&mut self, store: &dyn Store, run: &RunId, frames: &[StoredFrame]) -> Result<(), Fault> {
+        let Some(first) = frames.first() else { return Ok(()) };
+        let mut events = Vec::new();
+        for frame in frames {
+            let read = self.chained.follow(frame);
+            events.append(&mut read.map_err(|error| Fault::Journal { run: run.clone(), error })?);
+        }
+        crate::store::read::fill(store, run, frames, &mut events).await?;
+        let mut times = frames.iter().peekable();
+        let mut at = first.at;
+        for (position, event) in (first.position..).zip(events) {
+            while let Some(frame) = times.next_if(|frame| frame.position <= position) {
+                at = frame.at;
+            }
+            self.push(position, at, event);
+        }
+        Ok(())
+    }
+
+    fn push(&mut self, position: Position, at: Timestamp, event: Event) {
+        let _the_sum_counts = self.open_waits.apply(at, &event);
+        self.recorded.apply(&event);
+        if let Some(end) = self.end.take() {
+            self.fold(end);
+        }
+        match (self.began, event) {
+            (None, event) => {
+                self.began = Some(position);
+                self.obligations.apply(&event);
+                self.spending.apply(&event);
+                if let Event::RunCreated(created) = event {
+                    self.created = Some(created);
+                }
+            }
+            (_, event) if event.is_terminal() => self.end = Some(event),
+            (_, event) => self.fold(event),
+        }
+    }
+
+    fn fold(&mut self, event: Event) {
+        self.obligations.apply(&event);
+        self.spending.apply(&event);
+        if let Event::RunContinued(e) = &event {
+            self.generation.number = e.generation;
+        }
+        match (&mut self.unwinding, event) {
+            (None, Event::RunUnwinding(e)) => self.unwinding = Some((e.end, Folding::default())),
+            (None, event) => {
+                if let Some(event) = self.beginning.apply(event) {
+                    self.history.apply(event);
+                }
+            }
+            (Some((end, history)), event) => {
+                // A run that is terminated while its steps are undone says so in a second one.
+                if let Event::RunUnwinding(e) = &event {
+                    end.clone_from(&e.end);
+                }
+                history.apply(event);
+            }
+        }
+    }
+
+    fn finish(self, run: &RunId) -> Result<Read, Fault> {
+        let began = self.began.unwrap_or_default();
+        let (Some(created), Some((code, parked))) = (self.created, self.recorded.newest()) else {
+            let reason = "a journal begins with `run_created`".into();
+            let error = JournalError::Unreadable { position: began, reason };
+            return Err(Fault::Journal { run: run.clone(), error });
+        };
+        let unwinding =
+            self.unwinding.map(|(end, history)| Unwinding { end: *end, history: history.finish() });
+        Ok(Read {
+            created,
+            code,
+            parked,
+            next: self.chained.next(),
+            generation: Generation { began, ..self.generation },
+            history: self.history.finish(),
+            obligations: self.obligations,
+            spending: self.spending,
+            open_waits: self.open_waits,
+            unwinding,
+            beginning: self.beginning.finish(),
+            end: self.end,
+        })
+    }
+}
