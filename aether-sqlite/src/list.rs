@@ -105,6 +105,8 @@ struct Query {
     arms: Vec<String>,
     /// Column of the run's number, in the index that finds the runs.
     order: &'static str,
+    /// The index that finds the runs is in another order.
+    sorts: bool,
     values: Vec<Value>,
 }
 
@@ -112,7 +114,8 @@ impl Query {
     fn new(filter: &RunFilter, is_paged: bool) -> Self {
         let source = source(filter);
         let order = if source == Source::Label { "label.run_no" } else { "no" };
-        let mut query = Self { arms: Vec::new(), order, values: Vec::new() };
+        let sorts = source == Source::Index(BY_ID) || source == Source::Index(BY_TIME);
+        let mut query = Self { arms: Vec::new(), order, sorts, values: Vec::new() };
         let mut conditions = query.conditions(filter, is_paged);
         // Where another index finds the runs, their statuses are a condition like the others, below.
         // The index of queues goes by status, and keeps the order only within one.
@@ -196,9 +199,19 @@ impl Query {
     }
 
     fn list(&self, columns: &str, limit: usize) -> String {
-        let arms = self.arms.iter().map(|arm| format!("SELECT {columns} {arm}")).collect::<Vec<_>>();
         let limit = if limit == 0 { -1 } else { row::int(limit as u64) };
-        format!("{} ORDER BY {} DESC LIMIT {limit}", arms.join(" UNION ALL "), self.order)
+        let list = |columns: &str| {
+            let arms = self.arms.iter().map(|arm| format!("SELECT {columns} {arm}")).collect::<Vec<_>>();
+            format!("{} ORDER BY {} DESC LIMIT {limit}", arms.join(" UNION ALL "), self.order)
+        };
+        if !self.sorts {
+            return list(columns);
+        }
+        // Columns that ask the journal are read of the runs that are listed, and not of all that are sorted.
+        format!(
+            "SELECT {columns} FROM ({}) CROSS JOIN aether_runs AS runs ON runs.no = listed ORDER BY listed DESC",
+            list("runs.no AS listed")
+        )
     }
 
     fn count(&self) -> String {
@@ -221,9 +234,7 @@ fn source(filter: &RunFilter) -> Source {
         _ if !filter.labels.is_empty() => Source::Label,
         _ if filter.parent.is_some() => Source::Index("aether_runs_parent"),
         // An empty prefix is every id.
-        _ if filter.id_prefix.as_ref().is_some_and(|prefix| !prefix.is_empty()) => {
-            Source::Index("sqlite_autoindex_aether_runs_1")
-        }
+        _ if filter.id_prefix.as_ref().is_some_and(|prefix| !prefix.is_empty()) => Source::Index(BY_ID),
         _ if filter.queue.is_some() && filter.parked != Some(true) => Source::Index(BY_QUEUE),
         _ if filter.parked == Some(true) => Source::Index("aether_runs_parked"),
         // The index holds open runs only.
@@ -231,9 +242,7 @@ fn source(filter: &RunFilter) -> Source {
         _ if is_named && !filter.statuses.is_empty() => Source::Index(BY_WORKFLOW_AND_STATUS),
         _ if !filter.statuses.is_empty() => Source::Index(BY_STATUS),
         _ if is_named => Source::Index("aether_runs_workflow"),
-        _ if filter.created_after.is_some() || filter.created_before.is_some() => {
-            Source::Index("aether_runs_created")
-        }
+        _ if filter.created_after.is_some() || filter.created_before.is_some() => Source::Index(BY_TIME),
         _ => Source::Newest,
     }
 }
@@ -248,6 +257,10 @@ pub(crate) const OPEN: &str = "status NOT IN ('completed', 'failed', 'rejected',
 const BY_QUEUE: &str = "aether_runs_queue_status";
 const BY_STATUS: &str = "aether_runs_status";
 const BY_WORKFLOW_AND_STATUS: &str = "aether_runs_workflow_status";
+/// In the order of ids.
+const BY_ID: &str = "sqlite_autoindex_aether_runs_1";
+/// In the order of times of creation.
+const BY_TIME: &str = "aether_runs_created";
 
 impl Source {
     fn is_by_status(self) -> bool {

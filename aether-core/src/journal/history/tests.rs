@@ -1,19 +1,24 @@
 //! The rules of the replay matcher, each against a small journal.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic;
 use std::task::Wake;
+
+use jiff::Timestamp;
 
 use super::*;
 use crate::journal::event::{
     AnswerRefused, ApprovalDecided, ApprovalRequested, CallbackAwaited, ChildStarted, CommandCommitted,
-    CommandEmitted, HttpRecorded, InvocationResolved, NodeFinished, NodeStarted, PlanGenerated, RaceDecided,
-    RandomRecorded, RunRequeued, RunWaiting, StateChanged, StepCommitted, StepRetried, TimeRecorded,
-    TimerFired, TimerScheduled, ToolInvocationFinished, ToolInvocationRefused, ToolInvocationStarted,
-    UuidRecorded, WaitCompleted, WaitStarted,
+    CommandEmitted, HttpRecorded, InvocationDecision, InvocationResolved, NodeFinished, NodeStarted,
+    PlanGenerated, RaceDecided, RandomRecorded, RunRequeued, RunWaiting, StateChanged, StepCommitted,
+    StepRetried, TimeRecorded, TimerFired, TimerScheduled, ToolInvocationFinished, ToolInvocationRefused,
+    ToolInvocationStarted, TransactionFinished, UuidRecorded, WaitCompleted, WaitStarted,
 };
 use crate::sched::AtomicUsize;
 use crate::vocabulary::contract::Constraints;
+use crate::vocabulary::id::{IdempotencyKey, InvocationId, RunId};
+use crate::vocabulary::outcome::Outcome;
+use crate::vocabulary::payload::{Digest, Payload};
 
 fn command(text: &str) -> CommandId {
     text.to_owned().into()
@@ -151,7 +156,7 @@ struct Alarm(AtomicUsize);
 
 impl Wake for Alarm {
     fn wake(self: Arc<Self>) {
-        self.0.fetch_add(1, Ordering::SeqCst);
+        self.0.fetch_add(1, atomic::Ordering::SeqCst);
     }
 }
 
@@ -161,7 +166,7 @@ fn alarm() -> (Arc<Alarm>, Waker) {
 }
 
 fn rings(alarm: &Alarm) -> usize {
-    alarm.0.load(Ordering::SeqCst)
+    alarm.0.load(atomic::Ordering::SeqCst)
 }
 
 /// The places whose answers come next, in the order in which they are handed out.
