@@ -83,13 +83,8 @@ impl<
         ::core::result::Result<Self::Output, Self::Error>,
     > {
         ::aether::__private::marks::replayed();
-        ::std::boxed::Box::pin(async move {
-            let mut cx = cx;
-            let (items, otherwise) = args;
-            ::aether::__private::Returns::into_result(
-                Self::__body(&items, otherwise).await,
-            )
-        })
+        let (items, otherwise) = args;
+        ::std::boxed::Box::pin(Self::__body(cx, items, otherwise))
     }
     fn classify(error: &Self::Error) -> ::aether::__private::FailureClass {
         use ::aether::__private::{ClassOfKnown as _, ClassOfOther as _};
@@ -113,7 +108,12 @@ impl<
         clippy::trivially_copy_pass_by_ref
     )]
     #[allow(clippy::ptr_arg, clippy::future_not_send, clippy::used_underscore_binding)]
-    async fn __body(items: &[T], otherwise: __otherwise1) -> Result<T> {
+    async fn __body(
+        cx: ::aether::__private::StepCx,
+        __items: ::std::vec::Vec<T>,
+        otherwise: __otherwise1,
+    ) -> Result<T> {
+        let items: &[T] = &__items;
         pick(items)
     }
     ///The step `first` as a tool for a model.

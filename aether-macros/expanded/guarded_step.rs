@@ -89,11 +89,8 @@ impl ::aether::__private::Step for pay {
         'static,
         ::core::result::Result<Self::Output, Self::Error>,
     > {
-        ::std::boxed::Box::pin(async move {
-            let mut cx = cx;
-            let cents = args;
-            ::aether::__private::Returns::into_result(Self::__body(&mut cx, cents).await)
-        })
+        let cents = args;
+        ::std::boxed::Box::pin(Self::__body(cx, cents))
     }
     fn classify(error: &Self::Error) -> ::aether::__private::FailureClass {
         use ::aether::__private::{ClassOfKnown as _, ClassOfOther as _};
@@ -150,7 +147,8 @@ impl pay {
         clippy::trivially_copy_pass_by_ref
     )]
     #[allow(clippy::ptr_arg, clippy::future_not_send, clippy::used_underscore_binding)]
-    async fn __body(cx: &mut StepCx, cents: u64) -> Result<Receipt> {
+    async fn __body(mut cx: ::aether::__private::StepCx, cents: u64) -> Result<Receipt> {
+        let cx: &mut StepCx = &mut cx;
         send(cx, cents).await
     }
     ///The step `pay` as a tool for a model.

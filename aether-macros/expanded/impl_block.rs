@@ -70,13 +70,8 @@ impl ::aether::__private::Step for Agent_look {
         'static,
         ::core::result::Result<Self::Output, Self::Error>,
     > {
-        ::std::boxed::Box::pin(async move {
-            let mut cx = cx;
-            let at = args;
-            ::aether::__private::Returns::into_result(
-                <Agent>::__body_look(&mut cx, &at).await,
-            )
-        })
+        let at = args;
+        ::std::boxed::Box::pin(<Agent>::__body_look(cx, at))
     }
     fn classify(error: &Self::Error) -> ::aether::__private::FailureClass {
         use ::aether::__private::{ClassOfKnown as _, ClassOfOther as _};
@@ -202,14 +197,9 @@ impl ::aether::__private::Workflow for Agent_run {
         'static,
         ::core::result::Result<Self::Output, Self::Error>,
     > {
+        let agent = args;
         ::std::boxed::Box::pin(
-            ::aether::__private::workflow_code(async move {
-                let mut cx = cx;
-                let agent = args;
-                ::aether::__private::Returns::into_result(
-                    <Agent>::__body_run(&mut cx, agent).await,
-                )
-            }),
+            ::aether::__private::workflow_code(<Agent>::__body_run(cx, agent)),
         )
     }
 }
@@ -221,7 +211,12 @@ impl Agent {
         clippy::trivially_copy_pass_by_ref
     )]
     #[allow(clippy::ptr_arg, clippy::future_not_send, clippy::used_underscore_binding)]
-    async fn __body_look(cx: &mut StepCx, at: &Agent) -> Result<u32> {
+    async fn __body_look(
+        mut cx: ::aether::__private::StepCx,
+        __at: Agent,
+    ) -> Result<u32> {
+        let cx: &mut StepCx = &mut cx;
+        let at: &Agent = &__at;
         Ok(at.0)
     }
     /// Looks.
@@ -250,7 +245,8 @@ impl Agent {
         clippy::trivially_copy_pass_by_ref
     )]
     #[allow(clippy::ptr_arg, clippy::future_not_send, clippy::used_underscore_binding)]
-    async fn __body_run(cx: &mut Cx, agent: Agent) -> Result<u32> {
+    async fn __body_run(mut cx: ::aether::__private::Cx, agent: Agent) -> Result<u32> {
+        let cx: &mut Cx = &mut cx;
         #[allow(
             non_camel_case_types,
             dead_code,
@@ -279,10 +275,7 @@ impl Agent {
         ::aether::__private::inline_workflow(
             cx,
             <Agent_run as ::aether::__private::Workflow>::DEF,
-            move |scope: ::aether::__private::Cx| async move {
-                let mut scope = scope;
-                <Agent>::__body_run(&mut scope, agent).await
-            },
+            move |scope: ::aether::__private::Cx| <Agent>::__body_run(scope, agent),
         )
     }
     fn plain(&self) -> u32 {

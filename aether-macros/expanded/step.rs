@@ -101,13 +101,8 @@ impl ::aether::__private::Step for send {
         'static,
         ::core::result::Result<Self::Output, Self::Error>,
     > {
-        ::std::boxed::Box::pin(async move {
-            let mut cx = cx;
-            let (to, copies) = args;
-            ::aether::__private::Returns::into_result(
-                Self::__body(&mut cx, &to, copies.as_deref()).await,
-            )
-        })
+        let (to, copies) = args;
+        ::std::boxed::Box::pin(Self::__body(cx, to, copies))
     }
     fn classify(error: &Self::Error) -> ::aether::__private::FailureClass {
         use ::aether::__private::{ClassOfKnown as _, ClassOfOther as _};
@@ -154,7 +149,14 @@ impl send {
         clippy::trivially_copy_pass_by_ref
     )]
     #[allow(clippy::ptr_arg, clippy::future_not_send, clippy::used_underscore_binding)]
-    async fn __body(cx: &mut StepCx, to: &str, copies: Option<&str>) -> Result<Receipt> {
+    async fn __body(
+        mut cx: ::aether::__private::StepCx,
+        __to: ::std::string::String,
+        __copies: ::core::option::Option<::std::string::String>,
+    ) -> Result<Receipt> {
+        let cx: &mut StepCx = &mut cx;
+        let to: &str = &__to;
+        let copies: Option<&str> = __copies.as_deref();
         post(cx, to).await
     }
     ///The step `send` as a tool for a model.

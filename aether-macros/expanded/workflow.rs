@@ -182,13 +182,11 @@ impl durable::__private::Workflow for triage {
         'static,
         ::core::result::Result<Self::Output, Self::Error>,
     > {
+        let (ticket, note) = args;
         ::std::boxed::Box::pin(
             durable::__private::workflow_code(async move {
-                let mut cx = cx;
-                let (ticket, note) = args;
-                durable::__private::Returns::into_result(
-                    Self::__body(&mut cx, ticket, &note).await,
-                )
+                let (cx, (ticket, note)) = (cx, (ticket, note));
+                Self::__body(cx, ticket, &note).await
             }),
         )
     }
@@ -209,7 +207,12 @@ impl triage {
         clippy::trivially_copy_pass_by_ref
     )]
     #[allow(clippy::ptr_arg, clippy::future_not_send, clippy::used_underscore_binding)]
-    async fn __body(cx: &mut Cx, ticket: Ticket, note: &str) -> Result<Verdict> {
+    async fn __body(
+        mut cx: durable::__private::Cx,
+        ticket: Ticket,
+        note: &str,
+    ) -> Result<Verdict> {
+        let cx: &mut Cx = &mut cx;
         #[allow(
             non_camel_case_types,
             dead_code,
@@ -269,9 +272,6 @@ fn triage<'__cx>(
     durable::__private::inline_workflow(
         cx,
         <triage as durable::__private::Workflow>::DEF,
-        move |scope: durable::__private::Cx| async move {
-            let mut scope = scope;
-            <triage>::__body(&mut scope, ticket, note).await
-        },
+        move |scope: durable::__private::Cx| <triage>::__body(scope, ticket, note),
     )
 }

@@ -48,13 +48,17 @@ pub(crate) fn argument_pattern(shape: &Shape) -> TokenStream {
 
 /// The owned arguments as the user's function wants them: by value, or borrowed as its signature says.
 pub(crate) fn body_arguments(shape: &Shape) -> Vec<TokenStream> {
-    let pass = |Arg { ident, pass, .. }: &Arg| match pass {
-        Pass::Owned => quote!(#ident),
-        Pass::Ref => quote!(&#ident),
-        Pass::AsRef => quote!(#ident.as_ref()),
-        Pass::AsDeref => quote!(#ident.as_deref()),
-    };
-    shape.args.iter().map(pass).collect()
+    shape.args.iter().map(|arg| passed(arg, &arg.ident)).collect()
+}
+
+/// An argument that is owned under the name `owner`, as the user's function wants it.
+pub(crate) fn passed(arg: &Arg, owner: &Ident) -> TokenStream {
+    match arg.pass {
+        Pass::Owned => quote!(#owner),
+        Pass::Ref => quote!(&#owner),
+        Pass::AsRef => quote!(#owner.as_ref()),
+        Pass::AsDeref => quote!(#owner.as_deref()),
+    }
 }
 
 /// `encode` and `decode`: one field per argument.

@@ -1,7 +1,7 @@
 //! The code of a step: its definition, its body as the engine calls it, and its call from a workflow.
 
 use proc_macro2::{Ident, Span, TokenStream};
-use quote::{format_ident, quote, quote_spanned};
+use quote::{ToTokens as _, format_ident, quote, quote_spanned};
 use syn::spanned::Spanned as _;
 use syn::visit::Visit;
 use syn::visit_mut::VisitMut;
@@ -34,7 +34,7 @@ pub(crate) fn step_item(plan: &StepPlan) -> Expansion {
     assemble(
         shape,
         &outside,
-        &body_function(shape, &plan.body),
+        &body_function(shape, &plan.body, "StepCx", true),
         &tool_fn(shape),
         step_call_fn(shape, &recorded_call(shape)),
     )
@@ -61,13 +61,13 @@ pub(crate) fn step_stub(shape: &Shape) -> Expansion {
 fn step_impl(plan: &StepPlan) -> TokenStream {
     let shape = &plan.shape;
     let p = private_path(shape);
-    let cx = GeneratedNames::new().cx;
+    let arguments = GeneratedNames::new().args;
     let def = step_def(shape, &step_options_literal(plan), &shape.name);
     let associated = associated_items(shape, &quote!(Args), &codec_fns(shape));
-    let context = shape.context.as_ref().map(|context| quote_spanned!(context.ty.span()=> &mut #cx));
-    let params = context.into_iter().chain(body_arguments(shape));
+    let tuple = argument_pattern(shape);
     let head = engine_fn_signature(shape, "call", "StepCx", "Args");
-    let called = boxed_future(shape, &body_call(shape, params));
+    let called = body_call(shape, shape.args.iter().map(|arg| arg.ident.to_token_stream()));
+    let boxed = quote_spanned!(shape.ret.span()=> ::std::boxed::Box::pin(#called));
     // A pure step runs again on every replay, as workflow code does.
     let marks = shape.context.is_none().then(|| {
         let allowed = allow_marks(shape);
@@ -88,7 +88,7 @@ fn step_impl(plan: &StepPlan) -> TokenStream {
         #needs
         #transaction
         #associated
-        #head { #marks #called }
+        #head { #marks let #tuple = #arguments; #boxed }
         #classes
         #key
         #approval
