@@ -1,15 +1,6 @@
-const _: () = {
-    ::aether::__private::inventory::submit! {
-        ::aether::__private::RegisteredStep::of:: < send > ()
-    }
-};
-const _: () = {
-    ::aether::__private::inventory::submit! {
-        ::aether::__private::LinkedCode { function : "send", name : "send", file :
-        ::core::file!(), line : 3u32, fingerprint : "59f357f059c5754e", mentions : & [],
-        class : ::core::option::Option::Some(::aether::__private::EffectClass::Tool), }
-    }
-};
+::aether::__private::inventory::submit! {
+    ::aether::__private::linked_step:: < send > ("send", "59f357f059c5754e")
+}
 /// Send an e-mail.
 #[allow(
     non_camel_case_types,
@@ -66,16 +57,18 @@ impl ::aether::__private::Step for send {
         ::aether::__private::PayloadError,
     > {
         let (to, copies) = args;
-        let record = ::aether::__private::ArgsEncoder::new();
-        let record = <::std::string::String as ::aether::__private::Argument>::put(
-            to,
-            "to",
-            record,
-        );
-        let record = <::core::option::Option<
+        <::core::option::Option<
             ::std::string::String,
-        > as ::aether::__private::Argument>::put(copies, "copies", record);
-        record.finish()
+        > as ::aether::__private::Argument>::put(
+                copies,
+                "copies",
+                <::std::string::String as ::aether::__private::Argument>::put(
+                    to,
+                    "to",
+                    ::aether::__private::ArgsEncoder::new(),
+                ),
+            )
+            .finish()
     }
     fn decode(
         args: &::aether::__private::Payload,
@@ -83,16 +76,19 @@ impl ::aether::__private::Step for send {
         (::std::string::String, ::core::option::Option<::std::string::String>),
         ::aether::__private::PayloadError,
     > {
-        let decoder = ::aether::__private::ArgsDecoder::new(args)?;
-        ::core::result::Result::Ok((
-            <::std::string::String as ::aether::__private::Argument>::take(
-                "to",
-                &decoder,
-            )?,
-            <::core::option::Option<
-                ::std::string::String,
-            > as ::aether::__private::Argument>::take("copies", &decoder)?,
-        ))
+        let decoder = ::aether::__private::ArgsDecoder::of(args);
+        ::aether::__private::taken(
+            (
+                <::std::string::String as ::aether::__private::Argument>::take(
+                    "to",
+                    &decoder,
+                ),
+                <::core::option::Option<
+                    ::std::string::String,
+                > as ::aether::__private::Argument>::take("copies", &decoder),
+            ),
+            decoder,
+        )
     }
     fn call(
         cx: ::aether::__private::StepCx,
@@ -102,7 +98,7 @@ impl ::aether::__private::Step for send {
         ::core::result::Result<Self::Output, Self::Error>,
     > {
         let (to, copies) = args;
-        ::std::boxed::Box::pin(Self::__body(cx, to, copies))
+        ::aether::__private::step_body(Self::__body(cx, to, copies))
     }
     fn classify(error: &Self::Error) -> ::aether::__private::FailureClass {
         use ::aether::__private::{ClassOfKnown as _, ClassOfOther as _};
@@ -196,8 +192,13 @@ pub fn send<'__cx>(
     >,
 > {
     let cx = ::aether::__private::AsCx::as_cx(cx);
-    let record = ::aether::__private::ArgsEncoder::new();
-    let record = record.field::<&str>("to", &to);
-    let record = record.field::<Option<&str>>("copies", &copies);
-    ::aether::__private::call_step::<send>(cx, record.finish())
+    ::aether::__private::call_step::<
+        send,
+    >(
+        cx,
+        ::aether::__private::ArgsEncoder::new()
+            .field::<&str>("to", &to)
+            .field::<Option<&str>>("copies", &copies)
+            .finish(),
+    )
 }

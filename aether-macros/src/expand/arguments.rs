@@ -1,6 +1,6 @@
 //! Arguments on their way: recorded, decoded, and handed to the user's function as it wants them.
 
-use proc_macro2::{Ident, Span, TokenStream};
+use proc_macro2::{Ident, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::spanned::Spanned as _;
 
@@ -61,34 +61,39 @@ pub(crate) fn passed(arg: &Arg, owner: &Ident) -> TokenStream {
     }
 }
 
+/// How many results `taken` takes. A longer tuple is written with a `?` for each, which costs more to check.
+const TUPLE: usize = 12;
+
 /// `encode` and `decode`: one field per argument.
 pub(crate) fn codec_fns(shape: &Shape) -> TokenStream {
     let p = private_path(shape);
     let GeneratedNames { args, decoder, .. } = GeneratedNames::new();
     let (owned, tuple) = (owned_arguments_type(shape), argument_pattern(shape));
-    let record = Ident::new("record", Span::mixed_site());
-    let puts = shape.args.iter().map(|arg| {
+    let recorded = shape.args.iter().fold(quote!(#p::ArgsEncoder::new()), |record, arg| {
         let (argument, ident, name) = (argument_trait(arg, &p), &arg.ident, &arg.name);
-        quote!(let #record = #argument::put(#ident, #name, #record);)
+        quote!(#argument::put(#ident, #name, #record))
     });
     let takes = shape.args.iter().map(|arg| {
         let (argument, name) = (argument_trait(arg, &p), &arg.name);
-        quote!(#argument::take(#name, &#decoder)?)
+        quote!(#argument::take(#name, &#decoder))
     });
     let takes = match shape.args.len() {
-        1 => quote!(#(#takes)*),
-        _ => quote!((#(#takes),*)),
+        1 => quote!(#p::taken(#(#takes)*, #decoder)),
+        0..=TUPLE => quote!(#p::taken((#(#takes),*), #decoder)),
+        _ => quote!(::core::result::Result::Ok((#(#takes?),*))),
+    };
+    let reads = match shape.args.len() {
+        0..=TUPLE => quote!(of(#args)),
+        _ => quote!(new(#args)?),
     };
     quote! {
         fn encode(#args: &#owned) -> ::core::result::Result<#p::Payload, #p::PayloadError> {
             let #tuple = #args;
-            let #record = #p::ArgsEncoder::new();
-            #(#puts)*
-            #record.finish()
+            #recorded.finish()
         }
         fn decode(#args: &#p::Payload) -> ::core::result::Result<#owned, #p::PayloadError> {
-            let #decoder = #p::ArgsDecoder::new(#args)?;
-            ::core::result::Result::Ok(#takes)
+            let #decoder = #p::ArgsDecoder::#reads;
+            #takes
         }
     }
 }

@@ -12,7 +12,7 @@ use super::arguments::{
 };
 use super::body::{body_call, body_function, call_function, engine_fn_signature};
 use super::code::{Expansion, allow_unused, assemble};
-use super::declarations::{linked_item, registration_item, trait_impl, type_item, warning_items};
+use super::declarations::{Linked, linked_item, trait_impl, type_item, warning_items};
 use super::definition::{
     allow_marks, declaration_fingerprint, needs_const, step_def, step_options_literal, variant_name,
 };
@@ -24,9 +24,9 @@ use crate::syntax::span::placed_at;
 /// All code of a step.
 pub(crate) fn step_item(plan: &StepPlan) -> Expansion {
     let shape = &plan.shape;
+    let (fingerprint, class) = (declaration_fingerprint(plan), variant_name(plan.options.effect));
     let outside = [
-        registration_item(shape, "RegisteredStep"),
-        linked_item(shape, &declaration_fingerprint(plan), &[], Some(&variant_name(plan.options.effect))),
+        linked_item(shape, &Linked::Step { fingerprint: &fingerprint, class: &class }),
         type_item(shape),
         step_impl(plan),
         warning_items(shape),
@@ -67,7 +67,8 @@ fn step_impl(plan: &StepPlan) -> TokenStream {
     let tuple = argument_pattern(shape);
     let head = engine_fn_signature(shape, "call", "StepCx", "Args");
     let called = body_call(shape, shape.args.iter().map(|arg| arg.ident.to_token_stream()));
-    let boxed = quote_spanned!(shape.ret.span()=> ::std::boxed::Box::pin(#called));
+    let path = placed_at(quote!(#p::step_body), shape.ret.span());
+    let boxed = quote_spanned!(shape.ret.span()=> #path(#called));
     // A pure step runs again on every replay, as workflow code does.
     let marks = shape.context.is_none().then(|| {
         let allowed = allow_marks(shape);
@@ -307,26 +308,24 @@ fn recorded_call(shape: &Shape) -> TokenStream {
     let GeneratedNames { cx, .. } = GeneratedNames::new();
     let cx = shape.context.as_ref().map_or(&cx, |context| &context.ident);
     let this = self_type(shape);
-    let record = Ident::new("record", Span::mixed_site());
-    let puts = shape.args.iter().map(|arg| record_argument(arg, &record, &p));
+    let recorded = shape
+        .args
+        .iter()
+        .fold(quote!(#p::ArgsEncoder::new()), |record, arg| record_argument(arg, &record, &p));
     let call = placed_at(quote!(#p::call_step::<#this>), shape.ret.span());
-    quote! {
-        let #record = #p::ArgsEncoder::new();
-        #(#puts)*
-        #call(#cx, #record.finish())
-    }
+    quote!(#call(#cx, #recorded.finish()))
 }
 
 /// Records an argument that may be borrowed.
-fn record_argument(arg: &Arg, record: &Ident, p: &TokenStream) -> TokenStream {
+fn record_argument(arg: &Arg, record: &TokenStream, p: &TokenStream) -> TokenStream {
     let Arg { ident, name, ty, owned, .. } = arg;
     let argument = argument_trait(arg, p);
     match ty {
-        ty if ty == owned => quote!(let #record = #argument::put(&#ident, #name, #record);),
+        ty if ty == owned => quote!(#argument::put(&#ident, #name, #record)),
         Type::Reference(TypeReference { elem, .. }) if **elem == *owned => {
-            quote!(let #record = #argument::put(#ident, #name, #record);)
+            quote!(#argument::put(#ident, #name, #record))
         }
-        _ => quote_spanned!(ty.span()=> let #record = #record.field::<#ty>(#name, &#ident);),
+        _ => quote_spanned!(ty.span()=> #record.field::<#ty>(#name, &#ident)),
     }
 }
 

@@ -9,21 +9,17 @@ use super::arguments::{
 };
 use super::body::{body_call, body_function, body_path, call_function, engine_fn_signature};
 use super::code::{Expansion, allow_unused, assemble};
-use super::declarations::{linked_item, registration_item, trait_impl, type_item, warning_items};
+use super::declarations::{Linked, linked_item, trait_impl, type_item, warning_items};
 use super::definition::{allow_marks, needs_const, workflow_def};
 use super::names::{GeneratedNames, private_path, self_type};
 use crate::plan::{Arg, Pass, Shape, Version, WorkflowPlan};
+use crate::syntax::span::placed_at;
 
 /// All code of a workflow.
 pub(crate) fn workflow_item(plan: &WorkflowPlan) -> Expansion {
     let shape = &plan.shape;
-    let outside = [
-        registration_item(shape, "RegisteredWorkflow"),
-        linked_item(shape, &plan.fingerprint, &plan.mentions, None),
-        type_item(shape),
-        workflow_impl(plan),
-        warning_items(shape),
-    ];
+    let linked = Linked::Workflow { fingerprint: &plan.fingerprint, mentions: &plan.mentions };
+    let outside = [linked_item(shape, &linked), type_item(shape), workflow_impl(plan), warning_items(shape)];
     let body = body_function(shape, &plan.body, "Cx", owns_arguments(shape));
     assemble(shape, &outside, &body, &TokenStream::new(), workflow_call_fn(shape, &inline_call(shape)))
 }
@@ -60,7 +56,8 @@ fn workflow_impl(plan: &WorkflowPlan) -> TokenStream {
             #called.await
         }),
     };
-    let code = quote_spanned!(shape.ret.span()=> ::std::boxed::Box::pin(#p::workflow_code(#code)));
+    let path = placed_at(quote!(#p::workflow_body), shape.ret.span());
+    let code = quote_spanned!(shape.ret.span()=> #path(#code));
     let needs = needs_const(shape, &plan.needs);
     let names = shape.args.iter().map(|arg| &arg.name);
     let marks = allow_marks(shape);
