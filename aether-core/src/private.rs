@@ -13,11 +13,13 @@ pub use crate::definition::def::{
     Allow, Approval, Change, Confirm, Edge, EdgeKind, KeyScope, OnUnknown, Probe, Retry, State, StateKind,
     StepDef, StepOptions, WorkflowDef,
 };
-pub use crate::definition::linked::LinkedCode;
+pub use crate::definition::linked::{Linked, LinkedCode};
 pub use crate::run::program::RegisteredWorkflow;
-pub use crate::step::body::{RegisteredStep, Step, Undo};
+pub use crate::step::body::{RegisteredStep, Step, Undo, linked_step};
 pub use crate::step::context::StepCx;
-pub use crate::step::recordable::{ArgsDecoder, ArgsEncoder, Argument, Recordable, RecordableError, Returns};
+pub use crate::step::recordable::{
+    ArgsDecoder, ArgsEncoder, Argument, Recordable, RecordableError, Returns, Taken, taken,
+};
 pub use crate::step::shapes::{Former, FormerOf, Shaped, former, read_shapes};
 pub use crate::step::tool::{Tool, ToolSchema};
 pub use crate::vocabulary::deps::{MissingDepsAllowed, Need};
@@ -25,8 +27,8 @@ pub use crate::vocabulary::failure::{Failure, StepError};
 pub use crate::vocabulary::outcome::{Classify, EffectClass, FailureClass};
 pub use crate::vocabulary::payload::{Payload, PayloadError};
 pub use crate::workflow::config::CONFIG_PATH;
-pub use crate::workflow::context::{Cx, call_step, inline_workflow, workflow_code};
-pub use crate::workflow::definition::Workflow;
+pub use crate::workflow::context::{Cx, call_step, inline_workflow, step_body, workflow_body};
+pub use crate::workflow::definition::{Workflow, linked_workflow};
 pub use crate::workflow::gate::{BoxEffect, gate, gate_call};
 
 /// Finds the class of an error: its own where it implements [`Classify`], else [`FailureClass::Unclassified`].

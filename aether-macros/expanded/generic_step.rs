@@ -1,10 +1,9 @@
-const _: () = {
-    ::aether::__private::inventory::submit! {
-        ::aether::__private::LinkedCode { function : "first", name : "first", file :
-        ::core::file!(), line : 1u32, fingerprint : "4f5d7820616608e4", mentions : & [],
-        class : ::core::option::Option::Some(::aether::__private::EffectClass::Pure), }
-    }
-};
+::aether::__private::inventory::submit! {
+    ::aether::__private::Linked::Generic(::aether::__private::LinkedCode { function :
+    "first", name : "first", file : ::core::file!(), line : 1u32, fingerprint :
+    "4f5d7820616608e4", mentions : & [], class :
+    ::core::option::Option::Some(::aether::__private::EffectClass::Pure), })
+}
 #[allow(
     non_camel_case_types,
     missing_docs,
@@ -50,16 +49,18 @@ impl<
         ::aether::__private::PayloadError,
     > {
         let (items, otherwise) = args;
-        let record = ::aether::__private::ArgsEncoder::new();
-        let record = <::std::vec::Vec<
-            T,
-        > as ::aether::__private::Argument>::put(items, "items", record);
-        let record = <__otherwise1 as ::aether::__private::Argument>::put(
-            otherwise,
-            "otherwise",
-            record,
-        );
-        record.finish()
+        <__otherwise1 as ::aether::__private::Argument>::put(
+                otherwise,
+                "otherwise",
+                <::std::vec::Vec<
+                    T,
+                > as ::aether::__private::Argument>::put(
+                    items,
+                    "items",
+                    ::aether::__private::ArgsEncoder::new(),
+                ),
+            )
+            .finish()
     }
     fn decode(
         args: &::aether::__private::Payload,
@@ -67,13 +68,19 @@ impl<
         (::std::vec::Vec<T>, __otherwise1),
         ::aether::__private::PayloadError,
     > {
-        let decoder = ::aether::__private::ArgsDecoder::new(args)?;
-        ::core::result::Result::Ok((
-            <::std::vec::Vec<
-                T,
-            > as ::aether::__private::Argument>::take("items", &decoder)?,
-            <__otherwise1 as ::aether::__private::Argument>::take("otherwise", &decoder)?,
-        ))
+        let decoder = ::aether::__private::ArgsDecoder::of(args);
+        ::aether::__private::taken(
+            (
+                <::std::vec::Vec<
+                    T,
+                > as ::aether::__private::Argument>::take("items", &decoder),
+                <__otherwise1 as ::aether::__private::Argument>::take(
+                    "otherwise",
+                    &decoder,
+                ),
+            ),
+            decoder,
+        )
     }
     fn call(
         cx: ::aether::__private::StepCx,
@@ -83,13 +90,8 @@ impl<
         ::core::result::Result<Self::Output, Self::Error>,
     > {
         ::aether::__private::marks::replayed();
-        ::std::boxed::Box::pin(async move {
-            let mut cx = cx;
-            let (items, otherwise) = args;
-            ::aether::__private::Returns::into_result(
-                Self::__body(&items, otherwise).await,
-            )
-        })
+        let (items, otherwise) = args;
+        ::aether::__private::step_body(Self::__body(cx, items, otherwise))
     }
     fn classify(error: &Self::Error) -> ::aether::__private::FailureClass {
         use ::aether::__private::{ClassOfKnown as _, ClassOfOther as _};
@@ -113,7 +115,12 @@ impl<
         clippy::trivially_copy_pass_by_ref
     )]
     #[allow(clippy::ptr_arg, clippy::future_not_send, clippy::used_underscore_binding)]
-    async fn __body(items: &[T], otherwise: __otherwise1) -> Result<T> {
+    async fn __body(
+        cx: ::aether::__private::StepCx,
+        __items: ::std::vec::Vec<T>,
+        otherwise: __otherwise1,
+    ) -> Result<T> {
+        let items: &[T] = &__items;
         pick(items)
     }
     ///The step `first` as a tool for a model.
@@ -150,12 +157,15 @@ fn first<
     >,
 > {
     let cx = ::aether::__private::AsCx::as_cx(cx);
-    let record = ::aether::__private::ArgsEncoder::new();
-    let record = record.field::<&[T]>("items", &items);
-    let record = <__otherwise1 as ::aether::__private::Argument>::put(
-        &otherwise,
-        "otherwise",
-        record,
-    );
-    ::aether::__private::call_step::<first<T, __otherwise1>>(cx, record.finish())
+    ::aether::__private::call_step::<
+        first<T, __otherwise1>,
+    >(
+        cx,
+        <__otherwise1 as ::aether::__private::Argument>::put(
+                &otherwise,
+                "otherwise",
+                ::aether::__private::ArgsEncoder::new().field::<&[T]>("items", &items),
+            )
+            .finish(),
+    )
 }

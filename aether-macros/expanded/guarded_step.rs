@@ -1,16 +1,6 @@
-const _: () = {
-    ::aether::__private::inventory::submit! {
-        ::aether::__private::RegisteredStep::of:: < pay > ()
-    }
-};
-const _: () = {
-    ::aether::__private::inventory::submit! {
-        ::aether::__private::LinkedCode { function : "pay", name : "pay", file :
-        ::core::file!(), line : 1u32, fingerprint : "0b1cd1bfd7959c6a", mentions : & [],
-        class : ::core::option::Option::Some(::aether::__private::EffectClass::External),
-        }
-    }
-};
+::aether::__private::inventory::submit! {
+    ::aether::__private::linked_step:: < pay > ("pay", "0b1cd1bfd7959c6a")
+}
 #[allow(
     non_camel_case_types,
     missing_docs,
@@ -70,16 +60,20 @@ impl ::aether::__private::Step for pay {
         ::aether::__private::PayloadError,
     > {
         let cents = args;
-        let record = ::aether::__private::ArgsEncoder::new();
-        let record = <u64 as ::aether::__private::Argument>::put(cents, "cents", record);
-        record.finish()
+        <u64 as ::aether::__private::Argument>::put(
+                cents,
+                "cents",
+                ::aether::__private::ArgsEncoder::new(),
+            )
+            .finish()
     }
     fn decode(
         args: &::aether::__private::Payload,
     ) -> ::core::result::Result<u64, ::aether::__private::PayloadError> {
-        let decoder = ::aether::__private::ArgsDecoder::new(args)?;
-        ::core::result::Result::Ok(
-            <u64 as ::aether::__private::Argument>::take("cents", &decoder)?,
+        let decoder = ::aether::__private::ArgsDecoder::of(args);
+        ::aether::__private::taken(
+            <u64 as ::aether::__private::Argument>::take("cents", &decoder),
+            decoder,
         )
     }
     fn call(
@@ -89,11 +83,8 @@ impl ::aether::__private::Step for pay {
         'static,
         ::core::result::Result<Self::Output, Self::Error>,
     > {
-        ::std::boxed::Box::pin(async move {
-            let mut cx = cx;
-            let cents = args;
-            ::aether::__private::Returns::into_result(Self::__body(&mut cx, cents).await)
-        })
+        let cents = args;
+        ::aether::__private::step_body(Self::__body(cx, cents))
     }
     fn classify(error: &Self::Error) -> ::aether::__private::FailureClass {
         use ::aether::__private::{ClassOfKnown as _, ClassOfOther as _};
@@ -150,7 +141,8 @@ impl pay {
         clippy::trivially_copy_pass_by_ref
     )]
     #[allow(clippy::ptr_arg, clippy::future_not_send, clippy::used_underscore_binding)]
-    async fn __body(cx: &mut StepCx, cents: u64) -> Result<Receipt> {
+    async fn __body(mut cx: ::aether::__private::StepCx, cents: u64) -> Result<Receipt> {
+        let cx: &mut StepCx = &mut cx;
         send(cx, cents).await
     }
     ///The step `pay` as a tool for a model.
@@ -179,7 +171,15 @@ fn pay<'__cx>(
     >,
 > {
     let cx = ::aether::__private::AsCx::as_cx(cx);
-    let record = ::aether::__private::ArgsEncoder::new();
-    let record = <u64 as ::aether::__private::Argument>::put(&cents, "cents", record);
-    ::aether::__private::call_step::<pay>(cx, record.finish())
+    ::aether::__private::call_step::<
+        pay,
+    >(
+        cx,
+        <u64 as ::aether::__private::Argument>::put(
+                &cents,
+                "cents",
+                ::aether::__private::ArgsEncoder::new(),
+            )
+            .finish(),
+    )
 }

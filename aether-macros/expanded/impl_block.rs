@@ -1,15 +1,6 @@
-const _: () = {
-    ::aether::__private::inventory::submit! {
-        ::aether::__private::RegisteredStep::of:: < Agent_look > ()
-    }
-};
-const _: () = {
-    ::aether::__private::inventory::submit! {
-        ::aether::__private::LinkedCode { function : "look", name : "Agent_look", file :
-        ::core::file!(), line : 5u32, fingerprint : "18c8f280572df61b", mentions : & [],
-        class : ::core::option::Option::Some(::aether::__private::EffectClass::Read), }
-    }
-};
+::aether::__private::inventory::submit! {
+    ::aether::__private::linked_step:: < Agent_look > ("look", "18c8f280572df61b")
+}
 /// Looks.
 #[allow(
     non_camel_case_types,
@@ -51,16 +42,20 @@ impl ::aether::__private::Step for Agent_look {
         ::aether::__private::PayloadError,
     > {
         let at = args;
-        let record = ::aether::__private::ArgsEncoder::new();
-        let record = <Agent as ::aether::__private::Argument>::put(at, "at", record);
-        record.finish()
+        <Agent as ::aether::__private::Argument>::put(
+                at,
+                "at",
+                ::aether::__private::ArgsEncoder::new(),
+            )
+            .finish()
     }
     fn decode(
         args: &::aether::__private::Payload,
     ) -> ::core::result::Result<Agent, ::aether::__private::PayloadError> {
-        let decoder = ::aether::__private::ArgsDecoder::new(args)?;
-        ::core::result::Result::Ok(
-            <Agent as ::aether::__private::Argument>::take("at", &decoder)?,
+        let decoder = ::aether::__private::ArgsDecoder::of(args);
+        ::aether::__private::taken(
+            <Agent as ::aether::__private::Argument>::take("at", &decoder),
+            decoder,
         )
     }
     fn call(
@@ -70,13 +65,8 @@ impl ::aether::__private::Step for Agent_look {
         'static,
         ::core::result::Result<Self::Output, Self::Error>,
     > {
-        ::std::boxed::Box::pin(async move {
-            let mut cx = cx;
-            let at = args;
-            ::aether::__private::Returns::into_result(
-                <Agent>::__body_look(&mut cx, &at).await,
-            )
-        })
+        let at = args;
+        ::aether::__private::step_body(<Agent>::__body_look(cx, at))
     }
     fn classify(error: &Self::Error) -> ::aether::__private::FailureClass {
         use ::aether::__private::{ClassOfKnown as _, ClassOfOther as _};
@@ -102,18 +92,9 @@ impl Agent_look {
         >(::aether::__private::ToolSchema::new().field::<Agent>("at", ""))
     }
 }
-const _: () = {
-    ::aether::__private::inventory::submit! {
-        ::aether::__private::RegisteredWorkflow::of:: < Agent_run > ()
-    }
-};
-const _: () = {
-    ::aether::__private::inventory::submit! {
-        ::aether::__private::LinkedCode { function : "run", name : "Agent_run", file :
-        ::core::file!(), line : 6u32, fingerprint : "a714e81cf3049504", mentions : &
-        ["look"], class : ::core::option::Option::None, }
-    }
-};
+::aether::__private::inventory::submit! {
+    ::aether::__private::linked_workflow:: < Agent_run > ("run", & ["look"])
+}
 #[allow(
     non_camel_case_types,
     missing_docs,
@@ -179,20 +160,20 @@ impl ::aether::__private::Workflow for Agent_run {
         ::aether::__private::PayloadError,
     > {
         let agent = args;
-        let record = ::aether::__private::ArgsEncoder::new();
-        let record = <Agent as ::aether::__private::Argument>::put(
-            agent,
-            "agent",
-            record,
-        );
-        record.finish()
+        <Agent as ::aether::__private::Argument>::put(
+                agent,
+                "agent",
+                ::aether::__private::ArgsEncoder::new(),
+            )
+            .finish()
     }
     fn decode(
         args: &::aether::__private::Payload,
     ) -> ::core::result::Result<Agent, ::aether::__private::PayloadError> {
-        let decoder = ::aether::__private::ArgsDecoder::new(args)?;
-        ::core::result::Result::Ok(
-            <Agent as ::aether::__private::Argument>::take("agent", &decoder)?,
+        let decoder = ::aether::__private::ArgsDecoder::of(args);
+        ::aether::__private::taken(
+            <Agent as ::aether::__private::Argument>::take("agent", &decoder),
+            decoder,
         )
     }
     fn run(
@@ -202,15 +183,8 @@ impl ::aether::__private::Workflow for Agent_run {
         'static,
         ::core::result::Result<Self::Output, Self::Error>,
     > {
-        ::std::boxed::Box::pin(
-            ::aether::__private::workflow_code(async move {
-                let mut cx = cx;
-                let agent = args;
-                ::aether::__private::Returns::into_result(
-                    <Agent>::__body_run(&mut cx, agent).await,
-                )
-            }),
-        )
+        let agent = args;
+        ::aether::__private::workflow_body(<Agent>::__body_run(cx, agent))
     }
 }
 impl Agent {
@@ -221,7 +195,12 @@ impl Agent {
         clippy::trivially_copy_pass_by_ref
     )]
     #[allow(clippy::ptr_arg, clippy::future_not_send, clippy::used_underscore_binding)]
-    async fn __body_look(cx: &mut StepCx, at: &Agent) -> Result<u32> {
+    async fn __body_look(
+        mut cx: ::aether::__private::StepCx,
+        __at: Agent,
+    ) -> Result<u32> {
+        let cx: &mut StepCx = &mut cx;
+        let at: &Agent = &__at;
         Ok(at.0)
     }
     /// Looks.
@@ -239,9 +218,17 @@ impl Agent {
         >,
     > {
         let cx = ::aether::__private::AsCx::as_cx(cx);
-        let record = ::aether::__private::ArgsEncoder::new();
-        let record = <Agent as ::aether::__private::Argument>::put(at, "at", record);
-        ::aether::__private::call_step::<Agent_look>(cx, record.finish())
+        ::aether::__private::call_step::<
+            Agent_look,
+        >(
+            cx,
+            <Agent as ::aether::__private::Argument>::put(
+                    at,
+                    "at",
+                    ::aether::__private::ArgsEncoder::new(),
+                )
+                .finish(),
+        )
     }
     #[doc(hidden)]
     #[allow(
@@ -250,7 +237,8 @@ impl Agent {
         clippy::trivially_copy_pass_by_ref
     )]
     #[allow(clippy::ptr_arg, clippy::future_not_send, clippy::used_underscore_binding)]
-    async fn __body_run(cx: &mut Cx, agent: Agent) -> Result<u32> {
+    async fn __body_run(mut cx: ::aether::__private::Cx, agent: Agent) -> Result<u32> {
+        let cx: &mut Cx = &mut cx;
         #[allow(
             non_camel_case_types,
             dead_code,
@@ -279,10 +267,7 @@ impl Agent {
         ::aether::__private::inline_workflow(
             cx,
             <Agent_run as ::aether::__private::Workflow>::DEF,
-            move |scope: ::aether::__private::Cx| async move {
-                let mut scope = scope;
-                <Agent>::__body_run(&mut scope, agent).await
-            },
+            move |scope: ::aether::__private::Cx| <Agent>::__body_run(scope, agent),
         )
     }
     fn plain(&self) -> u32 {

@@ -1,15 +1,6 @@
-const _: () = {
-    ::aether::__private::inventory::submit! {
-        ::aether::__private::RegisteredStep::of:: < send > ()
-    }
-};
-const _: () = {
-    ::aether::__private::inventory::submit! {
-        ::aether::__private::LinkedCode { function : "send", name : "send", file :
-        ::core::file!(), line : 3u32, fingerprint : "59f357f059c5754e", mentions : & [],
-        class : ::core::option::Option::Some(::aether::__private::EffectClass::Tool), }
-    }
-};
+::aether::__private::inventory::submit! {
+    ::aether::__private::linked_step:: < send > ("send", "59f357f059c5754e")
+}
 /// Send an e-mail.
 #[allow(
     non_camel_case_types,
@@ -66,16 +57,18 @@ impl ::aether::__private::Step for send {
         ::aether::__private::PayloadError,
     > {
         let (to, copies) = args;
-        let record = ::aether::__private::ArgsEncoder::new();
-        let record = <::std::string::String as ::aether::__private::Argument>::put(
-            to,
-            "to",
-            record,
-        );
-        let record = <::core::option::Option<
+        <::core::option::Option<
             ::std::string::String,
-        > as ::aether::__private::Argument>::put(copies, "copies", record);
-        record.finish()
+        > as ::aether::__private::Argument>::put(
+                copies,
+                "copies",
+                <::std::string::String as ::aether::__private::Argument>::put(
+                    to,
+                    "to",
+                    ::aether::__private::ArgsEncoder::new(),
+                ),
+            )
+            .finish()
     }
     fn decode(
         args: &::aether::__private::Payload,
@@ -83,16 +76,19 @@ impl ::aether::__private::Step for send {
         (::std::string::String, ::core::option::Option<::std::string::String>),
         ::aether::__private::PayloadError,
     > {
-        let decoder = ::aether::__private::ArgsDecoder::new(args)?;
-        ::core::result::Result::Ok((
-            <::std::string::String as ::aether::__private::Argument>::take(
-                "to",
-                &decoder,
-            )?,
-            <::core::option::Option<
-                ::std::string::String,
-            > as ::aether::__private::Argument>::take("copies", &decoder)?,
-        ))
+        let decoder = ::aether::__private::ArgsDecoder::of(args);
+        ::aether::__private::taken(
+            (
+                <::std::string::String as ::aether::__private::Argument>::take(
+                    "to",
+                    &decoder,
+                ),
+                <::core::option::Option<
+                    ::std::string::String,
+                > as ::aether::__private::Argument>::take("copies", &decoder),
+            ),
+            decoder,
+        )
     }
     fn call(
         cx: ::aether::__private::StepCx,
@@ -101,13 +97,8 @@ impl ::aether::__private::Step for send {
         'static,
         ::core::result::Result<Self::Output, Self::Error>,
     > {
-        ::std::boxed::Box::pin(async move {
-            let mut cx = cx;
-            let (to, copies) = args;
-            ::aether::__private::Returns::into_result(
-                Self::__body(&mut cx, &to, copies.as_deref()).await,
-            )
-        })
+        let (to, copies) = args;
+        ::aether::__private::step_body(Self::__body(cx, to, copies))
     }
     fn classify(error: &Self::Error) -> ::aether::__private::FailureClass {
         use ::aether::__private::{ClassOfKnown as _, ClassOfOther as _};
@@ -154,7 +145,14 @@ impl send {
         clippy::trivially_copy_pass_by_ref
     )]
     #[allow(clippy::ptr_arg, clippy::future_not_send, clippy::used_underscore_binding)]
-    async fn __body(cx: &mut StepCx, to: &str, copies: Option<&str>) -> Result<Receipt> {
+    async fn __body(
+        mut cx: ::aether::__private::StepCx,
+        __to: ::std::string::String,
+        __copies: ::core::option::Option<::std::string::String>,
+    ) -> Result<Receipt> {
+        let cx: &mut StepCx = &mut cx;
+        let to: &str = &__to;
+        let copies: Option<&str> = __copies.as_deref();
         post(cx, to).await
     }
     ///The step `send` as a tool for a model.
@@ -194,8 +192,13 @@ pub fn send<'__cx>(
     >,
 > {
     let cx = ::aether::__private::AsCx::as_cx(cx);
-    let record = ::aether::__private::ArgsEncoder::new();
-    let record = record.field::<&str>("to", &to);
-    let record = record.field::<Option<&str>>("copies", &copies);
-    ::aether::__private::call_step::<send>(cx, record.finish())
+    ::aether::__private::call_step::<
+        send,
+    >(
+        cx,
+        ::aether::__private::ArgsEncoder::new()
+            .field::<&str>("to", &to)
+            .field::<Option<&str>>("copies", &copies)
+            .finish(),
+    )
 }

@@ -1,15 +1,7 @@
-const _: () = {
-    durable::__private::inventory::submit! {
-        durable::__private::RegisteredWorkflow::of:: < triage > ()
-    }
-};
-const _: () = {
-    durable::__private::inventory::submit! {
-        durable::__private::LinkedCode { function : "triage", name : "triage", file :
-        ::core::file!(), line : 3u32, fingerprint : "06d39a1773fdcd9e", mentions : &
-        ["LIMIT", "judge", "rank", "search"], class : ::core::option::Option::None, }
-    }
-};
+durable::__private::inventory::submit! {
+    durable::__private::linked_workflow:: < triage > ("triage", & ["LIMIT", "judge",
+    "rank", "search"])
+}
 /// Triage.
 #[allow(
     non_camel_case_types,
@@ -147,18 +139,16 @@ impl durable::__private::Workflow for triage {
         durable::__private::PayloadError,
     > {
         let (ticket, note) = args;
-        let record = durable::__private::ArgsEncoder::new();
-        let record = <Ticket as durable::__private::Argument>::put(
-            ticket,
-            "ticket",
-            record,
-        );
-        let record = <::std::string::String as durable::__private::Argument>::put(
-            note,
-            "note",
-            record,
-        );
-        record.finish()
+        <::std::string::String as durable::__private::Argument>::put(
+                note,
+                "note",
+                <Ticket as durable::__private::Argument>::put(
+                    ticket,
+                    "ticket",
+                    durable::__private::ArgsEncoder::new(),
+                ),
+            )
+            .finish()
     }
     fn decode(
         args: &durable::__private::Payload,
@@ -166,14 +156,17 @@ impl durable::__private::Workflow for triage {
         (Ticket, ::std::string::String),
         durable::__private::PayloadError,
     > {
-        let decoder = durable::__private::ArgsDecoder::new(args)?;
-        ::core::result::Result::Ok((
-            <Ticket as durable::__private::Argument>::take("ticket", &decoder)?,
-            <::std::string::String as durable::__private::Argument>::take(
-                "note",
-                &decoder,
-            )?,
-        ))
+        let decoder = durable::__private::ArgsDecoder::of(args);
+        durable::__private::taken(
+            (
+                <Ticket as durable::__private::Argument>::take("ticket", &decoder),
+                <::std::string::String as durable::__private::Argument>::take(
+                    "note",
+                    &decoder,
+                ),
+            ),
+            decoder,
+        )
     }
     fn run(
         cx: durable::__private::Cx,
@@ -182,15 +175,11 @@ impl durable::__private::Workflow for triage {
         'static,
         ::core::result::Result<Self::Output, Self::Error>,
     > {
-        ::std::boxed::Box::pin(
-            durable::__private::workflow_code(async move {
-                let mut cx = cx;
-                let (ticket, note) = args;
-                durable::__private::Returns::into_result(
-                    Self::__body(&mut cx, ticket, &note).await,
-                )
-            }),
-        )
+        let (ticket, note) = args;
+        durable::__private::workflow_body(async move {
+            let (cx, (ticket, note)) = (cx, (ticket, note));
+            Self::__body(cx, ticket, &note).await
+        })
     }
 }
 const _: () = {
@@ -209,7 +198,12 @@ impl triage {
         clippy::trivially_copy_pass_by_ref
     )]
     #[allow(clippy::ptr_arg, clippy::future_not_send, clippy::used_underscore_binding)]
-    async fn __body(cx: &mut Cx, ticket: Ticket, note: &str) -> Result<Verdict> {
+    async fn __body(
+        mut cx: durable::__private::Cx,
+        ticket: Ticket,
+        note: &str,
+    ) -> Result<Verdict> {
+        let cx: &mut Cx = &mut cx;
         #[allow(
             non_camel_case_types,
             dead_code,
@@ -269,9 +263,6 @@ fn triage<'__cx>(
     durable::__private::inline_workflow(
         cx,
         <triage as durable::__private::Workflow>::DEF,
-        move |scope: durable::__private::Cx| async move {
-            let mut scope = scope;
-            <triage>::__body(&mut scope, ticket, note).await
-        },
+        move |scope: durable::__private::Cx| <triage>::__body(scope, ticket, note),
     )
 }

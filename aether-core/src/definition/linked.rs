@@ -5,7 +5,9 @@
 //! caller. Functions are found by name alone, so there may be more of them than the code calls, never fewer of those that
 //! it names.
 
+use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::{self, Debug};
 
 use crate::definition::def::WorkflowDef;
 use crate::vocabulary::outcome::EffectClass;
@@ -29,7 +31,63 @@ pub struct LinkedCode {
     pub class: Option<EffectClass>,
 }
 
-inventory::collect!(LinkedCode);
+/// What one attribute registers.
+///
+/// What is known by a type is asked for by a function: then checking a program evaluates no definition.
+#[derive(Clone, Copy)]
+pub enum Linked {
+    /// The code of a generic item.
+    Generic(LinkedCode),
+    /// An item of one type.
+    Item {
+        /// Its code.
+        code: fn(&Mentioned) -> LinkedCode,
+        /// What the type does not tell of it.
+        mentioned: Mentioned,
+        /// What the engine runs of it.
+        item: fn() -> &'static (dyn Any + Send + Sync),
+    },
+}
+
+/// What is known of the source of a function, and not by its type.
+#[derive(Clone, Copy, Debug)]
+pub struct Mentioned {
+    /// Name of the function.
+    pub function: &'static str,
+    /// Of a step the fingerprint of its declaration.
+    pub fingerprint: &'static str,
+    /// The names of functions in the body of a workflow.
+    pub mentions: &'static [&'static str],
+}
+
+impl Linked {
+    fn code(&self) -> LinkedCode {
+        match self {
+            Self::Generic(code) => *code,
+            Self::Item { code, mentioned, .. } => code(mentioned),
+        }
+    }
+
+    fn item(&self) -> Option<&'static (dyn Any + Send + Sync)> {
+        match self {
+            Self::Generic(_) => None,
+            Self::Item { item, .. } => Some(item()),
+        }
+    }
+}
+
+impl Debug for Linked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Linked").field(&self.code()).finish()
+    }
+}
+
+inventory::collect!(Linked);
+
+/// Everything of type `T` that attributes have registered.
+pub(crate) fn linked_items<T: Any>() -> impl Iterator<Item = &'static T> {
+    inventory::iter::<Linked>.into_iter().filter_map(|linked| linked.item()?.downcast_ref())
+}
 
 /// Everything that is linked.
 #[derive(Default)]
@@ -43,7 +101,12 @@ fn index() -> &'static Index {
     // What is linked does not change while the program runs.
     #[allow(clippy::disallowed_types, reason = "no task meets another one here")]
     static INDEX: std::sync::OnceLock<Index> = std::sync::OnceLock::new();
-    INDEX.get_or_init(|| Index::of(inventory::iter::<LinkedCode>))
+    #[allow(clippy::disallowed_types, reason = "no task meets another one here")]
+    static CODES: std::sync::OnceLock<Vec<LinkedCode>> = std::sync::OnceLock::new();
+    INDEX.get_or_init(|| {
+        let linked = inventory::iter::<Linked>.into_iter();
+        Index::of(CODES.get_or_init(|| linked.map(Linked::code).collect()))
+    })
 }
 
 impl Index {

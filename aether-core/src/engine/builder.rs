@@ -650,8 +650,7 @@ impl EngineBuilder {
         }
         let environment = shared_clock::shared(environment, &*store);
         let registry = Registry::of_program(&self.workflows, &self.without)?;
-        let steps: Vec<_> =
-            inventory::iter::<RegisteredStep>.into_iter().copied().chain(self.steps).collect();
+        let steps: Vec<_> = RegisteredStep::linked().copied().chain(self.steps).collect();
         let missing = self.needs.check(steps.iter(), registry.all(), &self.deps);
         if !missing.is_empty() {
             return Err(BuildError::MissingDeps { missing, provided: self.deps.names() });

@@ -26,7 +26,7 @@ impl Registry {
         without: &[RegisteredWorkflow],
     ) -> Result<Self, BuildError> {
         let mut registry = Self::default();
-        let linked = inventory::iter::<RegisteredWorkflow>.into_iter().copied().chain(extra.iter().copied());
+        let linked = RegisteredWorkflow::linked().copied().chain(extra.iter().copied());
         for workflow in linked.filter(|linked| !without.iter().any(|left_out| left_out.is_same(linked))) {
             if let Some(known) = registry.same_version(&workflow) {
                 return Err(duplicate(&known, &workflow));

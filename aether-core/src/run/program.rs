@@ -9,6 +9,7 @@ use futures_util::future::BoxFuture;
 use tokio::sync::OwnedRwLockReadGuard;
 
 use crate::definition::def::WorkflowDef;
+use crate::definition::linked::linked_items;
 use crate::inbox::decisions::EndRequest;
 use crate::inbox::error::SendError;
 use crate::run::claim::Run;
@@ -26,7 +27,8 @@ pub type Completion = Result<Result<Payload, BodyError>, PayloadError>;
 type StartBody =
     fn(Arc<Run>, Option<Arc<dyn Children>>, &Payload) -> Result<BoxFuture<'static, Completion>, PayloadError>;
 
-/// A workflow with its types erased, as the engine runs it. `#[workflow]` registers one with `inventory`.
+/// A workflow with its types erased, as the engine runs it. `#[workflow]` registers one, and code without the attribute does
+/// with `inventory`.
 #[derive(Clone, Copy)]
 pub struct RegisteredWorkflow {
     /// Its state machine, as the attribute derived it.
@@ -49,6 +51,13 @@ pub(crate) struct Encodings {
 }
 
 inventory::collect!(RegisteredWorkflow);
+
+impl RegisteredWorkflow {
+    /// Every workflow that is linked into this program.
+    pub(crate) fn linked() -> impl Iterator<Item = &'static Self> {
+        inventory::iter::<Self>.into_iter().chain(linked_items())
+    }
+}
 
 impl RegisteredWorkflow {
     /// The erased form of the workflow that `type_id` names.

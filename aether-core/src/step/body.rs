@@ -11,6 +11,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 
 use crate::definition::def::{Probe, StepDef};
+use crate::definition::linked::{Linked, LinkedCode, Mentioned, linked_items};
 use crate::step::context::StepCx;
 use crate::step::recordable::{Recordable, RecordableError};
 use crate::vocabulary::budget::{Spend, Spent};
@@ -348,7 +349,7 @@ pub fn encode_result<S: Step>(result: &Result<S::Output, S::Error>) -> BodyResul
     })
 }
 
-/// A step that is linked into a program. `#[step]` registers one with `inventory`.
+/// A step that is linked into a program. `#[step]` registers one, and code without the attribute does with `inventory`.
 #[derive(Clone, Copy)]
 pub struct RegisteredStep {
     /// Definition of the step.
@@ -366,6 +367,11 @@ impl RegisteredStep {
         Self { def: S::DEF, needs: S::NEEDS, transaction: S::TRANSACTION, body: StepBody::<S>::shared }
     }
 
+    /// Every step that is linked into this program.
+    pub fn linked() -> impl Iterator<Item = &'static Self> {
+        inventory::iter::<Self>.into_iter().chain(linked_items())
+    }
+
     /// The step's function, type-erased.
     pub fn body(&self) -> Arc<dyn Body> {
         (self.body)()
@@ -379,3 +385,15 @@ impl Debug for RegisteredStep {
 }
 
 inventory::collect!(RegisteredStep);
+
+/// What `#[step]` registers of a step without type parameters.
+pub const fn linked_step<S: Step>(function: &'static str, fingerprint: &'static str) -> Linked {
+    let mentioned = Mentioned { function, fingerprint, mentions: &[] };
+    Linked::Item { code: code_of::<S>, mentioned, item: || const { &RegisteredStep::of::<S>() } }
+}
+
+fn code_of<S: Step>(mentioned: &Mentioned) -> LinkedCode {
+    let Mentioned { function, fingerprint, mentions } = *mentioned;
+    let StepDef { name, file, line, ref options, .. } = *S::DEF;
+    LinkedCode { function, name, file, line, fingerprint, mentions, class: Some(options.class) }
+}

@@ -180,6 +180,8 @@ impl ArgsEncoder {
 #[derive(Debug)]
 pub struct ArgsDecoder<'a> {
     fields: Fields<'a>,
+    /// Why there are no fields, where the record is no object.
+    unreadable: Option<PayloadError>,
 }
 
 impl<'a> ArgsDecoder<'a> {
@@ -188,11 +190,18 @@ impl<'a> ArgsDecoder<'a> {
     /// # Errors
     /// [`PayloadError::Decode`] when the record is not an object.
     pub fn new(args: &'a Payload) -> Result<Self, PayloadError> {
-        serde_json::from_str(args.as_str()).map(|fields| Self { fields }).map_err(|e| PayloadError::Decode {
-            ty: "an object of arguments",
-            reason: e.to_string(),
-            start: args.as_str().chars().take(120).collect(),
+        serde_json::from_str(args.as_str()).map(|fields| Self { fields, unreadable: None }).map_err(|e| {
+            PayloadError::Decode {
+                ty: "an object of arguments",
+                reason: e.to_string(),
+                start: args.as_str().chars().take(120).collect(),
+            }
         })
+    }
+
+    /// Reads the object. That it is none is told by [`taken`].
+    pub fn of(args: &'a Payload) -> Self {
+        Self::new(args).unwrap_or_else(|error| Self { fields: Fields(Vec::new()), unreadable: Some(error) })
     }
 
     /// One argument. An absent one is read as `null`, so that optional arguments may be left out.
@@ -212,6 +221,55 @@ impl<'a> ArgsDecoder<'a> {
         })
     }
 }
+
+/// The arguments of which each was taken from `record`, or the first error.
+///
+/// # Errors
+/// [`PayloadError::Decode`] when the record is not an object, or when an argument was not what it should be.
+pub fn taken<T: Taken>(each: T, record: ArgsDecoder<'_>) -> Result<T::Args, PayloadError> {
+    match record.unreadable {
+        Some(error) => Err(error),
+        None => each.all(),
+    }
+}
+
+/// Arguments as they were taken from a record: `()`, the one result, or a tuple of results.
+pub trait Taken {
+    /// The arguments themselves.
+    type Args;
+
+    /// All of them, or the first error.
+    ///
+    /// # Errors
+    /// That of the first argument that has one.
+    fn all(self) -> Result<Self::Args, PayloadError>;
+}
+
+impl<T> Taken for Result<T, PayloadError> {
+    type Args = T;
+    fn all(self) -> Self {
+        self
+    }
+}
+
+/// Implements [`Taken`] for the tuple of these types and for every shorter one.
+macro_rules! taken_tuples {
+    ($($ty:ident)*) => {
+        impl<$($ty),*> Taken for ($(Result<$ty, PayloadError>,)*) {
+            type Args = ($($ty,)*);
+            fn all(self) -> Result<Self::Args, PayloadError> {
+                #[allow(non_snake_case, reason = "a value is named like its type")]
+                let ($($ty,)*) = self;
+                Ok(($($ty?,)*))
+            }
+        }
+        taken_tuples!(@shorter $($ty)*);
+    };
+    (@shorter) => {};
+    (@shorter $first:ident $($ty:ident)*) => { taken_tuples!($($ty)*); };
+}
+
+taken_tuples!(A B C D E F G H I J K L);
 
 /// The members of an object, in order: few enough to be looked through one by one.
 #[derive(Debug)]

@@ -8,6 +8,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 
 use crate::definition::def::{Retry, START, StepOptions, WorkflowDef};
@@ -652,7 +653,12 @@ pub(crate) async fn too_deep_fault<T>(run: &Run) -> T {
     run.stop(Fault::OverLimit { run: run_id, over, advice }).await
 }
 
-/// Marks what `future` does between effects as workflow code. Generated code.
-pub fn workflow_code<F: Future>(future: F) -> impl Future<Output = F::Output> {
-    WorkflowCode::new(future)
+/// The future of a workflow's body; what it does between effects is workflow code. Generated code.
+pub fn workflow_body<T>(body: impl Future<Output = T> + Send + 'static) -> BoxFuture<'static, T> {
+    Box::pin(WorkflowCode::new(body))
+}
+
+/// The future of a step's body. Generated code.
+pub fn step_body<T>(body: impl Future<Output = T> + Send + 'static) -> BoxFuture<'static, T> {
+    Box::pin(body)
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 
 use crate::definition::def::WorkflowDef;
+use crate::definition::linked::{Linked, LinkedCode, Mentioned};
 use crate::run::claim::Run;
 use crate::run::program::{Children, Completion, Encodings};
 use crate::step::body::BodyError;
@@ -84,4 +85,19 @@ impl RegisteredWorkflow {
         let encodings = Encodings { input: normal_input::<W>, output: normal_output::<W> };
         Self::new(W::DEF, W::NEEDS, run_erased::<W>, std::any::TypeId::of::<W>, encodings)
     }
+}
+
+/// What `#[workflow]` registers of a workflow without type parameters.
+pub const fn linked_workflow<W: Workflow>(
+    function: &'static str,
+    mentions: &'static [&'static str],
+) -> Linked {
+    let mentioned = Mentioned { function, fingerprint: "", mentions };
+    Linked::Item { code: code_of::<W>, mentioned, item: || const { &RegisteredWorkflow::of::<W>() } }
+}
+
+fn code_of<W: Workflow>(mentioned: &Mentioned) -> LinkedCode {
+    let Mentioned { function, mentions, .. } = *mentioned;
+    let WorkflowDef { name, file, line, fingerprint, .. } = *W::DEF;
+    LinkedCode { function, name, file, line, fingerprint, mentions, class: None }
 }

@@ -35,7 +35,7 @@ pub(crate) mod wait;
 pub use ask::{ApprovalRequest, Question};
 pub use branch::{Branches, Each, EachBody, Fork, Racer, Racers};
 pub use child::{Child, ChildRun};
-pub use context::{Cx, call_step, inline_workflow, workflow_code};
+pub use context::{Cx, call_step, inline_workflow, step_body, workflow_body};
 pub use definition::Workflow;
 #[cfg(aether_dst)]
 pub use gate::Polled;

@@ -1,6 +1,6 @@
 //! Arguments on their way: recorded, decoded, and handed to the user's function as it wants them.
 
-use proc_macro2::{Ident, Span, TokenStream};
+use proc_macro2::{Ident, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::spanned::Spanned as _;
 
@@ -48,43 +48,52 @@ pub(crate) fn argument_pattern(shape: &Shape) -> TokenStream {
 
 /// The owned arguments as the user's function wants them: by value, or borrowed as its signature says.
 pub(crate) fn body_arguments(shape: &Shape) -> Vec<TokenStream> {
-    let pass = |Arg { ident, pass, .. }: &Arg| match pass {
-        Pass::Owned => quote!(#ident),
-        Pass::Ref => quote!(&#ident),
-        Pass::AsRef => quote!(#ident.as_ref()),
-        Pass::AsDeref => quote!(#ident.as_deref()),
-    };
-    shape.args.iter().map(pass).collect()
+    shape.args.iter().map(|arg| passed(arg, &arg.ident)).collect()
 }
+
+/// An argument that is owned under the name `owner`, as the user's function wants it.
+pub(crate) fn passed(arg: &Arg, owner: &Ident) -> TokenStream {
+    match arg.pass {
+        Pass::Owned => quote!(#owner),
+        Pass::Ref => quote!(&#owner),
+        Pass::AsRef => quote!(#owner.as_ref()),
+        Pass::AsDeref => quote!(#owner.as_deref()),
+    }
+}
+
+/// How many results `taken` takes. A longer tuple is written with a `?` for each, which costs more to check.
+const TUPLE: usize = 12;
 
 /// `encode` and `decode`: one field per argument.
 pub(crate) fn codec_fns(shape: &Shape) -> TokenStream {
     let p = private_path(shape);
     let GeneratedNames { args, decoder, .. } = GeneratedNames::new();
     let (owned, tuple) = (owned_arguments_type(shape), argument_pattern(shape));
-    let record = Ident::new("record", Span::mixed_site());
-    let puts = shape.args.iter().map(|arg| {
+    let recorded = shape.args.iter().fold(quote!(#p::ArgsEncoder::new()), |record, arg| {
         let (argument, ident, name) = (argument_trait(arg, &p), &arg.ident, &arg.name);
-        quote!(let #record = #argument::put(#ident, #name, #record);)
+        quote!(#argument::put(#ident, #name, #record))
     });
     let takes = shape.args.iter().map(|arg| {
         let (argument, name) = (argument_trait(arg, &p), &arg.name);
-        quote!(#argument::take(#name, &#decoder)?)
+        quote!(#argument::take(#name, &#decoder))
     });
     let takes = match shape.args.len() {
-        1 => quote!(#(#takes)*),
-        _ => quote!((#(#takes),*)),
+        1 => quote!(#p::taken(#(#takes)*, #decoder)),
+        0..=TUPLE => quote!(#p::taken((#(#takes),*), #decoder)),
+        _ => quote!(::core::result::Result::Ok((#(#takes?),*))),
+    };
+    let reads = match shape.args.len() {
+        0..=TUPLE => quote!(of(#args)),
+        _ => quote!(new(#args)?),
     };
     quote! {
         fn encode(#args: &#owned) -> ::core::result::Result<#p::Payload, #p::PayloadError> {
             let #tuple = #args;
-            let #record = #p::ArgsEncoder::new();
-            #(#puts)*
-            #record.finish()
+            #recorded.finish()
         }
         fn decode(#args: &#p::Payload) -> ::core::result::Result<#owned, #p::PayloadError> {
-            let #decoder = #p::ArgsDecoder::new(#args)?;
-            ::core::result::Result::Ok(#takes)
+            let #decoder = #p::ArgsDecoder::#reads;
+            #takes
         }
     }
 }

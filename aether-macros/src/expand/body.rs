@@ -1,36 +1,61 @@
 //! The user's function in generated code, and how it is called: by the engine, and by a workflow.
 
 use proc_macro2::{Ident, Span, TokenStream};
-use quote::{ToTokens, format_ident, quote, quote_spanned};
+use quote::{format_ident, quote, quote_spanned};
 use syn::GenericParam;
 use syn::spanned::Spanned as _;
 
+use super::arguments::passed;
 use super::names::{GeneratedNames, private_path};
 use crate::parse::item::Owner;
-use crate::plan::{Arg, Shape};
+use crate::plan::{Arg, Pass, Shape};
 use crate::syntax::span::placed_at;
 
-/// The user's function.
-pub(crate) fn body_function(shape: &Shape, body: &syn::Block) -> TokenStream {
+/// The user's function. It owns its context, and its arguments where `owned` says so, so that its future is all that the
+/// engine needs: a future around it would be checked and proved `Send` a second time.
+pub(crate) fn body_function(shape: &Shape, body: &syn::Block, context: &str, owned: bool) -> TokenStream {
+    let p = private_path(shape);
     let attrs = &shape.attrs.body;
     let name = body_name(shape);
-    let context = shape.context.iter().map(|context| &context.param);
-    let args = shape.args.iter().map(|Arg { ident, mutable, ty, .. }| {
-        let mutability = mutable.then(|| quote!(mut));
-        quote!(#mutability #ident: #ty)
+    let (owner, context) = (GeneratedNames::new().cx, format_ident!("{context}"));
+    let borrowed = shape.context.as_ref().map(|context| {
+        let (param, place) = (&context.param, quote_spanned!(context.ty.span()=> &mut #owner));
+        quote!(let #param = #place;)
     });
-    let params = context.map(ToTokens::to_token_stream).chain(args);
+    let mutable = borrowed.is_some().then(|| quote!(mut));
+    let params = shape.args.iter().map(|arg| match owned && arg.pass != Pass::Owned {
+        true => {
+            let (owner, ty) = (owner_name(arg), &arg.owned);
+            quote!(#owner: #ty)
+        }
+        false => written(arg),
+    });
+    let borrows = shape.args.iter().filter(|arg| owned && arg.pass != Pass::Owned).map(|arg| {
+        let (written, value) = (written(arg), passed(arg, &owner_name(arg)));
+        quote!(let #written = #value;)
+    });
     let ret = &shape.ret;
     let statements = &body.stmts;
     let braces = body.brace_token.span.join();
-    let block = quote_spanned!(braces=> { #(#statements)* });
+    let block = quote_spanned!(braces=> { #borrowed #(#borrows)* #(#statements)* });
     quote! {
         #[doc(hidden)]
         #[allow(clippy::unused_async, clippy::needless_pass_by_value, clippy::trivially_copy_pass_by_ref)]
         #[allow(clippy::ptr_arg, clippy::future_not_send, clippy::used_underscore_binding)]
         #(#attrs)*
-        async fn #name(#(#params),*) -> #ret #block
+        async fn #name(#mutable #owner: #p::#context, #(#params),*) -> #ret #block
     }
+}
+
+/// An argument as the user wrote it.
+fn written(Arg { ident, mutable, ty, .. }: &Arg) -> TokenStream {
+    let mutability = mutable.then(|| quote!(mut));
+    quote!(#mutability #ident: #ty)
+}
+
+/// The name of what a borrowed argument is borrowed from.
+fn owner_name(arg: &Arg) -> Ident {
+    format_ident!("__{}", arg.ident, span = Span::mixed_site())
 }
 
 /// The name of the user's function in generated code.
@@ -52,11 +77,10 @@ pub(crate) fn body_path(shape: &Shape, this: &TokenStream) -> TokenStream {
 
 /// The call of the user's function; an error about its result points at the return type.
 pub(crate) fn body_call(shape: &Shape, params: impl Iterator<Item = TokenStream>) -> TokenStream {
-    let p = private_path(shape);
     let at = shape.ret.span();
-    let result = placed_at(quote!(#p::Returns::into_result), at);
     let path = placed_at(body_path(shape, &quote!(Self)), at);
-    quote_spanned!(at=> #result(#path(#(#params),*).await))
+    let cx = GeneratedNames::new().cx;
+    quote_spanned!(at=> #path(#cx, #(#params),*))
 }
 
 /// The signature of the function that the engine calls; an error about its result points at the return type, too.

@@ -55,52 +55,54 @@ pub(crate) fn inherent_impl(shape: &Shape, body: &TokenStream, tool: &TokenStrea
     }
 }
 
-/// Makes the definition known to the program without a call. A generic item has no single definition.
-pub(crate) fn registration_item(shape: &Shape, registry: &str) -> TokenStream {
-    if !shape.generics.params.is_empty() {
-        return TokenStream::new();
-    }
+/// Makes the item known to the program without a call. What is generic has no single definition: only its code is known, by
+/// the name of the function.
+pub(crate) fn linked_item(shape: &Shape, linked: &Linked<'_>) -> TokenStream {
     let p = private_path(shape);
-    let cfgs = &shape.attrs.cfgs;
-    let registry = format_ident!("{registry}");
-    let name = &shape.ident;
-    quote! {
-        #(#cfgs)*
-        const _: () = {
-            #p::inventory::submit! { #p::#registry::of::<#name>() }
-        };
-    }
-}
-
-/// Makes the code known by the name of the function, also of a generic item.
-pub(crate) fn linked_item(
-    shape: &Shape,
-    fingerprint: &str,
-    mentions: &[String],
-    class: Option<&Ident>,
-) -> TokenStream {
-    let p = private_path(shape);
-    let Shape { line, name, .. } = shape;
-    let (cfgs, function) = (&shape.attrs.cfgs, shape.function.unraw().to_string());
-    let class = match class {
-        Some(class) => quote!(::core::option::Option::Some(#p::EffectClass::#class)),
-        None => quote!(::core::option::Option::None),
+    let Shape { line, name, ident, attrs, .. } = shape;
+    let (cfgs, function) = (&attrs.cfgs, shape.function.unraw().to_string());
+    let value = match (shape.generics.params.is_empty(), linked) {
+        (true, Linked::Step { fingerprint, .. }) => {
+            quote!(#p::linked_step::<#ident>(#function, #fingerprint))
+        }
+        (true, Linked::Workflow { mentions, .. }) => {
+            quote!(#p::linked_workflow::<#ident>(#function, &[#(#mentions),*]))
+        }
+        (false, Linked::Step { fingerprint, .. } | Linked::Workflow { fingerprint, .. }) => {
+            let (mentions, class) = linked.mentions_and_class(&p);
+            quote! {
+                #p::Linked::Generic(
+                    #p::LinkedCode {
+                        function: #function,
+                        name: #name,
+                        file: ::core::file!(),
+                        line: #line,
+                        fingerprint: #fingerprint,
+                        mentions: &[#(#mentions),*],
+                        class: #class,
+                    }
+                )
+            }
+        }
     };
     quote! {
         #(#cfgs)*
-        const _: () = {
-            #p::inventory::submit! {
-                #p::LinkedCode {
-                    function: #function,
-                    name: #name,
-                    file: ::core::file!(),
-                    line: #line,
-                    fingerprint: #fingerprint,
-                    mentions: &[#(#mentions),*],
-                    class: #class,
-                }
-            }
-        };
+        #p::inventory::submit! { #value }
+    }
+}
+
+/// What is told of the code of an item.
+pub(crate) enum Linked<'a> {
+    Step { fingerprint: &'a str, class: &'a Ident },
+    Workflow { fingerprint: &'a str, mentions: &'a [String] },
+}
+
+impl Linked<'_> {
+    fn mentions_and_class(&self, p: &TokenStream) -> (&[String], TokenStream) {
+        match self {
+            Self::Step { class, .. } => (&[], quote!(::core::option::Option::Some(#p::EffectClass::#class))),
+            Self::Workflow { mentions, .. } => (mentions, quote!(::core::option::Option::None)),
+        }
     }
 }
 

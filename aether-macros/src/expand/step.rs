@@ -1,7 +1,7 @@
 //! The code of a step: its definition, its body as the engine calls it, and its call from a workflow.
 
 use proc_macro2::{Ident, Span, TokenStream};
-use quote::{format_ident, quote, quote_spanned};
+use quote::{ToTokens as _, format_ident, quote, quote_spanned};
 use syn::spanned::Spanned as _;
 use syn::visit::Visit;
 use syn::visit_mut::VisitMut;
@@ -12,7 +12,7 @@ use super::arguments::{
 };
 use super::body::{body_call, body_function, call_function, engine_fn_signature};
 use super::code::{Expansion, allow_unused, assemble};
-use super::declarations::{linked_item, registration_item, trait_impl, type_item, warning_items};
+use super::declarations::{Linked, linked_item, trait_impl, type_item, warning_items};
 use super::definition::{
     allow_marks, declaration_fingerprint, needs_const, step_def, step_options_literal, variant_name,
 };
@@ -24,9 +24,9 @@ use crate::syntax::span::placed_at;
 /// All code of a step.
 pub(crate) fn step_item(plan: &StepPlan) -> Expansion {
     let shape = &plan.shape;
+    let (fingerprint, class) = (declaration_fingerprint(plan), variant_name(plan.options.effect));
     let outside = [
-        registration_item(shape, "RegisteredStep"),
-        linked_item(shape, &declaration_fingerprint(plan), &[], Some(&variant_name(plan.options.effect))),
+        linked_item(shape, &Linked::Step { fingerprint: &fingerprint, class: &class }),
         type_item(shape),
         step_impl(plan),
         warning_items(shape),
@@ -34,7 +34,7 @@ pub(crate) fn step_item(plan: &StepPlan) -> Expansion {
     assemble(
         shape,
         &outside,
-        &body_function(shape, &plan.body),
+        &body_function(shape, &plan.body, "StepCx", true),
         &tool_fn(shape),
         step_call_fn(shape, &recorded_call(shape)),
     )
@@ -61,13 +61,14 @@ pub(crate) fn step_stub(shape: &Shape) -> Expansion {
 fn step_impl(plan: &StepPlan) -> TokenStream {
     let shape = &plan.shape;
     let p = private_path(shape);
-    let cx = GeneratedNames::new().cx;
+    let arguments = GeneratedNames::new().args;
     let def = step_def(shape, &step_options_literal(plan), &shape.name);
     let associated = associated_items(shape, &quote!(Args), &codec_fns(shape));
-    let context = shape.context.as_ref().map(|context| quote_spanned!(context.ty.span()=> &mut #cx));
-    let params = context.into_iter().chain(body_arguments(shape));
+    let tuple = argument_pattern(shape);
     let head = engine_fn_signature(shape, "call", "StepCx", "Args");
-    let called = boxed_future(shape, &body_call(shape, params));
+    let called = body_call(shape, shape.args.iter().map(|arg| arg.ident.to_token_stream()));
+    let path = placed_at(quote!(#p::step_body), shape.ret.span());
+    let boxed = quote_spanned!(shape.ret.span()=> #path(#called));
     // A pure step runs again on every replay, as workflow code does.
     let marks = shape.context.is_none().then(|| {
         let allowed = allow_marks(shape);
@@ -88,7 +89,7 @@ fn step_impl(plan: &StepPlan) -> TokenStream {
         #needs
         #transaction
         #associated
-        #head { #marks #called }
+        #head { #marks let #tuple = #arguments; #boxed }
         #classes
         #key
         #approval
@@ -307,26 +308,24 @@ fn recorded_call(shape: &Shape) -> TokenStream {
     let GeneratedNames { cx, .. } = GeneratedNames::new();
     let cx = shape.context.as_ref().map_or(&cx, |context| &context.ident);
     let this = self_type(shape);
-    let record = Ident::new("record", Span::mixed_site());
-    let puts = shape.args.iter().map(|arg| record_argument(arg, &record, &p));
+    let recorded = shape
+        .args
+        .iter()
+        .fold(quote!(#p::ArgsEncoder::new()), |record, arg| record_argument(arg, &record, &p));
     let call = placed_at(quote!(#p::call_step::<#this>), shape.ret.span());
-    quote! {
-        let #record = #p::ArgsEncoder::new();
-        #(#puts)*
-        #call(#cx, #record.finish())
-    }
+    quote!(#call(#cx, #recorded.finish()))
 }
 
 /// Records an argument that may be borrowed.
-fn record_argument(arg: &Arg, record: &Ident, p: &TokenStream) -> TokenStream {
+fn record_argument(arg: &Arg, record: &TokenStream, p: &TokenStream) -> TokenStream {
     let Arg { ident, name, ty, owned, .. } = arg;
     let argument = argument_trait(arg, p);
     match ty {
-        ty if ty == owned => quote!(let #record = #argument::put(&#ident, #name, #record);),
+        ty if ty == owned => quote!(#argument::put(&#ident, #name, #record)),
         Type::Reference(TypeReference { elem, .. }) if **elem == *owned => {
-            quote!(let #record = #argument::put(#ident, #name, #record);)
+            quote!(#argument::put(#ident, #name, #record))
         }
-        _ => quote_spanned!(ty.span()=> let #record = #record.field::<#ty>(#name, &#ident);),
+        _ => quote_spanned!(ty.span()=> #record.field::<#ty>(#name, &#ident)),
     }
 }
 

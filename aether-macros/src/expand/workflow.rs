@@ -9,22 +9,18 @@ use super::arguments::{
 };
 use super::body::{body_call, body_function, body_path, call_function, engine_fn_signature};
 use super::code::{Expansion, allow_unused, assemble};
-use super::declarations::{linked_item, registration_item, trait_impl, type_item, warning_items};
+use super::declarations::{Linked, linked_item, trait_impl, type_item, warning_items};
 use super::definition::{allow_marks, needs_const, workflow_def};
 use super::names::{GeneratedNames, private_path, self_type};
-use crate::plan::{Arg, Shape, Version, WorkflowPlan};
+use crate::plan::{Arg, Pass, Shape, Version, WorkflowPlan};
+use crate::syntax::span::placed_at;
 
 /// All code of a workflow.
 pub(crate) fn workflow_item(plan: &WorkflowPlan) -> Expansion {
     let shape = &plan.shape;
-    let outside = [
-        registration_item(shape, "RegisteredWorkflow"),
-        linked_item(shape, &plan.fingerprint, &plan.mentions, None),
-        type_item(shape),
-        workflow_impl(plan),
-        warning_items(shape),
-    ];
-    let body = body_function(shape, &plan.body);
+    let linked = Linked::Workflow { fingerprint: &plan.fingerprint, mentions: &plan.mentions };
+    let outside = [linked_item(shape, &linked), type_item(shape), workflow_impl(plan), warning_items(shape)];
+    let body = body_function(shape, &plan.body, "Cx", owns_arguments(shape));
     assemble(shape, &outside, &body, &TokenStream::new(), workflow_call_fn(shape, &inline_call(shape)))
 }
 
@@ -50,10 +46,18 @@ fn workflow_impl(plan: &WorkflowPlan) -> TokenStream {
     let GeneratedNames { cx, args, .. } = GeneratedNames::new();
     let def = workflow_def(shape, &plan.version, &plan.fingerprint, &plan.states, &plan.edges, &plan.changes);
     let associated = associated_items(shape, &quote!(Input), &codec_fns(shape));
-    let context = shape.context.as_ref().map(|context| quote_spanned!(context.ty.span()=> &mut #cx));
-    let params = context.into_iter().chain(body_arguments(shape));
     let tuple = argument_pattern(shape);
-    let (head, called) = (engine_fn_signature(shape, "run", "Cx", "Input"), body_call(shape, params));
+    let head = engine_fn_signature(shape, "run", "Cx", "Input");
+    let called = body_call(shape, body_arguments(shape).into_iter());
+    let code = match owns_arguments(shape) {
+        true => called,
+        false => quote!(async move {
+            let (#cx, #tuple) = (#cx, #tuple);
+            #called.await
+        }),
+    };
+    let path = placed_at(quote!(#p::workflow_body), shape.ret.span());
+    let code = quote_spanned!(shape.ret.span()=> #path(#code));
     let needs = needs_const(shape, &plan.needs);
     let names = shape.args.iter().map(|arg| &arg.name);
     let marks = allow_marks(shape);
@@ -64,11 +68,8 @@ fn workflow_impl(plan: &WorkflowPlan) -> TokenStream {
         #associated
         #head {
             #marks
-            ::std::boxed::Box::pin(#p::workflow_code(async move {
-                let mut #cx = #cx;
-                let #tuple = #args;
-                #called
-            }))
+            let #tuple = #args;
+            #code
         }
     };
     trait_impl(shape, "Workflow", &body)
@@ -79,6 +80,11 @@ fn workflow_call_fn(shape: &Shape, body: &TokenStream) -> TokenStream {
     call_function(shape, args, &shape.ret.to_token_stream(), body)
 }
 
+/// Whether the body takes every argument by value. One that it borrows is the caller's where a workflow calls it inline.
+fn owns_arguments(shape: &Shape) -> bool {
+    shape.args.iter().all(|arg| arg.pass == Pass::Owned)
+}
+
 /// Runs the body in a scope of its own inside the caller's run.
 fn inline_call(shape: &Shape) -> TokenStream {
     let p = private_path(shape);
@@ -87,13 +93,8 @@ fn inline_call(shape: &Shape) -> TokenStream {
     let cx = GeneratedNames::new().cx;
     let cx = shape.context.as_ref().map_or(&cx, |context| &context.ident);
     let args = shape.args.iter().map(|arg| &arg.ident);
-    let context = shape.context.as_ref().map(|context| quote_spanned!(context.ty.span()=> &mut #scope));
-    let params = context.into_iter().chain(args.map(ToTokens::to_token_stream));
     let path = body_path(shape, &quote!(<#this>));
     quote! {
-        #p::inline_workflow(#cx, <#this as #p::Workflow>::DEF, move |#scope: #p::Cx| async move {
-            let mut #scope = #scope;
-            #path(#(#params),*).await
-        })
+        #p::inline_workflow(#cx, <#this as #p::Workflow>::DEF, move |#scope: #p::Cx| #path(#scope, #(#args),*))
     }
 }

@@ -46,8 +46,7 @@ impl Verifier for Trusting {
 /// takes, so nothing has to be provided.
 pub(crate) fn trusting(engine: EngineBuilder) -> EngineBuilder {
     let engine = engine.allow_missing_deps();
-    let declared = aether_core::private::inventory::iter::<RegisteredStep>;
-    let kinds = declared.into_iter().flat_map(|step| step.def.options.changes);
+    let kinds = RegisteredStep::linked().flat_map(|step| step.def.options.changes);
     kinds.fold(engine, |engine, kind| engine.verifier(*kind, Trusting))
 }
 
