@@ -13,8 +13,8 @@ use aether_core::store::{DefinitionRecord, ForeignRuns, KnownWorker, RunRecord, 
 
 use crate::batch::Batch;
 use crate::error::OpError;
-use crate::list::OPEN;
-use crate::{reader, row};
+use crate::reader;
+use crate::row::{self, OPEN};
 
 impl Batch<'_> {
     /// Keeps what a worker can advance.

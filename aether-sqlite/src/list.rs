@@ -11,7 +11,7 @@ use aether_core::contract::Status;
 use aether_core::store::{Cursor, DamagedRun, RunFilter, RunRecord, RunRow};
 
 use crate::error::OpError;
-use crate::row;
+use crate::row::{self, OPEN};
 
 /// Runs, newest first. A damaged one must not hide the others: it is left out, and the next one takes its place.
 pub(crate) fn runs(conn: &Connection, filter: &RunFilter) -> Result<Vec<RunRecord>, OpError> {
@@ -252,8 +252,6 @@ fn is_open(filter: &RunFilter) -> bool {
 }
 
 const BY_CODE: &str = "aether_runs_code";
-/// The condition of [`BY_CODE`].
-pub(crate) const OPEN: &str = "status NOT IN ('completed', 'failed', 'rejected', 'cancelled')";
 const BY_QUEUE: &str = "aether_runs_queue_status";
 const BY_STATUS: &str = "aether_runs_status";
 const BY_WORKFLOW_AND_STATUS: &str = "aether_runs_workflow_status";

@@ -16,8 +16,8 @@ use aether_core::store::{ClaimRequest, Limit, LimitKind, NewRun, QueuePosition, 
 
 use crate::batch::Batch;
 use crate::error::OpError;
-use crate::list::OPEN;
 use crate::row;
+use crate::row::OPEN;
 
 impl Batch<'_> {
     /// Sets a limit, and looks again at what the former one kept back.

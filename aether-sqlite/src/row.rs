@@ -37,11 +37,11 @@ fn run_columns(runs: &str) -> String {
     format!("{before}, {at}, {next}, {between}, {after}")
 }
 
-/// A column of a run's row, or what its last frame says where that is more.
+/// A column of a run's row, or what its last frame says where that is more. The end of a run is written to both.
 fn moved(runs: &str, column: &str, of_frame: &str) -> String {
     format!(
-        "max({runs}.{column}, coalesce((SELECT {of_frame} FROM aether_journal WHERE run_no = {runs}.no
-         ORDER BY position DESC LIMIT 1), 0))"
+        "CASE WHEN {runs}.{OPEN} THEN max({runs}.{column}, coalesce((SELECT {of_frame} FROM aether_journal
+         WHERE run_no = {runs}.no ORDER BY position DESC LIMIT 1), 0)) ELSE {runs}.{column} END"
     )
 }
 
@@ -49,6 +49,9 @@ fn moved(runs: &str, column: &str, of_frame: &str) -> String {
 pub(crate) fn tip_column(runs: &str) -> String {
     format!("CASE WHEN {runs}.next = {} THEN {runs}.chain END", moved(runs, "next", "position + count"))
 }
+
+/// The condition of runs that have not ended, and of their index.
+pub(crate) const OPEN: &str = "status NOT IN ('completed', 'failed', 'rejected', 'cancelled')";
 
 /// Which of them is the run's number, and how many they are.
 pub(crate) const RUN_NO: usize = 12;

@@ -18,9 +18,9 @@ use crate::sched::HashMap;
 use crate::vocabulary::id::CommandId;
 use crate::vocabulary::outcome::EffectClass;
 
-mod record;
+pub(crate) mod record;
 
-pub use record::{Asked, CommandDetails, CommandRecord, Expired, Invocation, RecordedResult};
+pub use self::record::{Asked, CommandDetails, CommandRecord, Expired, Invocation, RecordedResult};
 
 /// The place of a command, which shares the text of its id.
 #[derive(Clone, Debug)]

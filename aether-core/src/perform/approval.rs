@@ -13,7 +13,7 @@ use crate::definition::def::Approval;
 use crate::inbox::decisions::ApprovalOutcome;
 use crate::inbox::topics::approval_topic;
 use crate::journal::event::{ApprovalDecided, ApprovalRequested};
-use crate::journal::history::CommandRecord;
+use crate::journal::history::record::CommandRecord;
 use crate::perform::call::StepCall;
 use crate::policy::approvals::{ApprovalCall, or_yes};
 use crate::run::append::AppendExtras;

@@ -13,7 +13,7 @@ use crate::journal::event::{
     CommandEmitted, Event, NodeFinished, ToolInvocationRefused, ToolInvocationStarted,
 };
 use crate::journal::frame::Frame;
-use crate::journal::history::{CommandDetails, CommandRecord, Invocation, RecordedResult};
+use crate::journal::history::record::{CommandDetails, CommandRecord, Invocation, RecordedResult};
 use crate::journal::large_values::LargeValue;
 use crate::perform::body_outcome::{BodyOutcome, no_heartbeat};
 use crate::perform::call::{CallSpec, Next, StepCall};

@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use crate::inbox::replies::{ExternalReply, Reply};
 use crate::inbox::topics::callback_topic;
 use crate::journal::event::{CallbackAwaited, CallbackReceived, InvocationDecision};
-use crate::journal::history::Invocation;
+use crate::journal::history::record::Invocation;
 use crate::perform::body_outcome::BodyOutcome;
 use crate::perform::call::{Next, StepCall};
 use crate::run::append::AppendExtras;

@@ -3,7 +3,7 @@
 //! Promise: such an outcome is committed without calling the body again.
 
 use crate::journal::event::{CommandCommitted, Event, NodeFinished, ToolInvocationFinished};
-use crate::journal::history::Invocation;
+use crate::journal::history::record::Invocation;
 use crate::journal::large_values::{LargeValue, final_outcome, returned};
 use crate::perform::call::{Next, StepCall};
 use crate::perform::confirm::Recovered;

@@ -21,7 +21,8 @@ use crate::inbox::topics::confirm_topic;
 use crate::journal::event::{
     ConfirmationDecided, ConfirmationDecision, Event, StateChanged, StateConfirmed, StateVerdict,
 };
-use crate::journal::history::{History, RecordedResult};
+use crate::journal::history::History;
+use crate::journal::history::record::RecordedResult;
 use crate::journal::resources::{ResourceState, Resources};
 use crate::perform::call::StepCall;
 use crate::policy::replay::Mode;

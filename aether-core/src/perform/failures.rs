@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::definition::def::Retry;
 use crate::journal::event::StepRetried;
-use crate::journal::history::CommandRecord;
+use crate::journal::history::record::CommandRecord;
 use crate::vocabulary::outcome::FailureClass;
 
 /// How the attempts at a step failed so far.

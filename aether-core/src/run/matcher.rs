@@ -5,7 +5,7 @@
 use std::future::{Pending, poll_fn};
 use std::task::Poll;
 
-use crate::journal::history::{CommandRecord, RecordedResult};
+use crate::journal::history::record::{CommandRecord, RecordedResult};
 use crate::policy::replay::{Consulted, Mode, Verdict};
 use crate::run::changes::ValueChanges;
 use crate::run::claim::Run;

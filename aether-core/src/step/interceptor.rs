@@ -7,7 +7,7 @@ use std::fmt::Debug;
 use futures_util::future::BoxFuture;
 
 use crate::definition::def::StepOptions;
-use crate::journal::history::RecordedResult;
+use crate::journal::history::record::RecordedResult;
 use crate::step::body::{BodyResult, ProbeResult};
 use crate::step::context::StepCx;
 use crate::vocabulary::id::{CommandId, RunId};

@@ -12,7 +12,7 @@ use crate::inbox::decisions::{ApprovalOutcome, Decision, Expiry};
 use crate::inbox::replies::{ExternalReply, Reply};
 use crate::inbox::topics::{APPROVAL, answer_topic, approval_topic};
 use crate::journal::event::{ApprovalDecided, ApprovalRequested, WaitCompleted};
-use crate::journal::history::{CommandDetails, Expired, RecordedResult};
+use crate::journal::history::record::{CommandDetails, Expired, RecordedResult};
 use crate::run::append::AppendExtras;
 use crate::run::claim::Run;
 use crate::run::matcher::Matched;

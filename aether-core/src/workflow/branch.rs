@@ -14,7 +14,7 @@ use futures_util::future::maybe_done;
 use futures_util::stream::FuturesUnordered;
 
 use crate::journal::event::RaceDecided;
-use crate::journal::history::RecordedResult;
+use crate::journal::history::record::RecordedResult;
 use crate::run::claim::Run;
 use crate::run::matcher::Matched;
 use crate::sched::AtomicUsize;

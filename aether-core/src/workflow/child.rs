@@ -19,7 +19,7 @@ use crate::journal::event::{
     ChildReleased, ChildStarted, CommandCommitted, Event, ForkDecided, NodeFinished, NodeStarted,
     OutcomeKept, StepCommitted,
 };
-use crate::journal::history::{CommandDetails, CommandRecord, RecordedResult};
+use crate::journal::history::record::{CommandDetails, CommandRecord, RecordedResult};
 use crate::run::append::AppendExtras;
 use crate::run::budgets::{Grant, GrantTo};
 use crate::run::claim::Run;

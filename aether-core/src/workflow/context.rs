@@ -13,7 +13,7 @@ use jiff::Timestamp;
 
 use crate::definition::def::{Retry, START, StepOptions, WorkflowDef};
 use crate::journal::event::{RandomRecorded, TimeRecorded, TimerFired, TimerScheduled, UuidRecorded};
-use crate::journal::history::RecordedResult;
+use crate::journal::history::record::RecordedResult;
 use crate::journal::version_marks::Mark;
 use crate::perform::attempts::{answer_step, execute_step};
 use crate::perform::call::{CallSpec, CountsIn, any_answer};

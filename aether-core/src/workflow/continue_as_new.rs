@@ -3,7 +3,7 @@
 //! Promise: the workflow's code does not continue after the call; nothing is lost of what the run owes or was sent.
 
 use crate::journal::event::HistoryMeasured;
-use crate::journal::history::RecordedResult;
+use crate::journal::history::record::RecordedResult;
 use crate::run::claim::Run;
 use crate::run::matcher::Matched;
 use crate::run::next_generation::ContinueError;

@@ -7,7 +7,7 @@ use std::future::Future;
 use std::sync::Arc;
 
 use crate::journal::event::PlanGenerated;
-use crate::journal::history::RecordedResult;
+use crate::journal::history::record::RecordedResult;
 use crate::policy::replay::Mode;
 use crate::run::append::AppendExtras;
 use crate::run::fault::{CommandSummary, Fault};

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 
 use crate::inbox::topics::signal_topic;
 use crate::journal::event::{Event, SignalReceived, WaitCompleted, WaitStarted};
-use crate::journal::history::{Expired, RecordedResult};
+use crate::journal::history::record::{Expired, RecordedResult};
 use crate::run::append::AppendExtras;
 use crate::run::claim::Run;
 use crate::run::fault::CommandSummary;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::definition::def::{Retry, SourceLine, WorkflowDef};
 use crate::journal::event::{Event, RandomRecorded, TimeRecorded, UuidRecorded};
-use crate::journal::history::RecordedResult;
+use crate::journal::history::record::RecordedResult;
 use crate::perform::call::{CallSpec, CountsIn};
 use crate::run::append::AppendExtras;
 use crate::run::claim::Run;
