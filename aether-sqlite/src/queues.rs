@@ -16,8 +16,7 @@ use aether_core::store::{ClaimRequest, Limit, LimitKind, NewRun, QueuePosition, 
 
 use crate::batch::Batch;
 use crate::error::OpError;
-use crate::row;
-use crate::row::OPEN;
+use crate::row::{self, OPEN};
 
 impl Batch<'_> {
     /// Sets a limit, and looks again at what the former one kept back.
