@@ -167,10 +167,11 @@ impl CodedStore {
         created
     }
 
-    /// Notes the business keys that a run acquired before there was a codec: they are held under their own names.
+    /// Notes the business keys that a run acquired before there was a codec: they are held under their own names. All of a
+    /// journal passes here between the claim of its run and the first append; `frames` are a part of it.
     pub(super) async fn hold_open_keys(&self, run: &RunId, frames: &[StoredFrame]) -> Result<(), StoreError> {
         let is_older = frames.iter().any(|frame| key_of(&frame.text).is_none());
-        if !self.seal.is_set() || !is_older || !self.subjects.is_advanced(run) {
+        if !self.seal.is_set() || !is_older || !self.subjects.lacks_open(run) {
             return Ok(());
         }
         let rows = self.inner.entries(run).await?;

@@ -117,9 +117,7 @@ impl Store for CodedStore {
         let (run, frames) = (run.clone(), self.inner.load(run, from));
         Box::pin(async move {
             let mut frames = frames.await?;
-            if from == 0 {
-                self.hold_open_keys(&run, &frames).await?;
-            }
+            self.hold_open_keys(&run, &frames).await?;
             self.seal.open_frames(&mut frames, &run)?;
             Ok(frames)
         })
@@ -134,6 +132,7 @@ impl Store for CodedStore {
         let (run, frames) = (run.clone(), self.inner.load_page(run, from, events));
         Box::pin(async move {
             let mut frames = frames.await?;
+            self.hold_open_keys(&run, &frames).await?;
             self.seal.open_frames(&mut frames, &run)?;
             Ok(frames)
         })

@@ -24,6 +24,8 @@ pub(super) struct Subject {
     pub(super) epoch: Epoch,
     /// Business keys of its rows that were acquired before there was a codec: they stand in the open, and are held so.
     pub(super) open_keys: BTreeSet<String>,
+    /// Whether they were looked for.
+    pub(super) holds_open: bool,
 }
 
 #[derive(Debug, Default)]
@@ -36,9 +38,8 @@ struct Known {
 impl Known {
     fn begin(&mut self, run: &RunId, labels: &Labels, epoch: Epoch) -> u64 {
         self.begun += 1;
-        let subject =
-            Subject { labels: labels.clone(), number: self.begun, epoch, open_keys: BTreeSet::new() };
-        self.advanced.insert(run.clone(), subject);
+        let (labels, number) = (labels.clone(), self.begun);
+        self.advanced.insert(run.clone(), Subject { labels, number, epoch, ..Subject::default() });
         self.begun
     }
 
@@ -102,12 +103,13 @@ impl Subjects {
     /// Notes business keys in the open of a run that this process advances.
     pub(super) fn hold_open(&self, run: &RunId, keys: BTreeSet<String>) {
         if let Some(subject) = self.lock().advanced.get_mut(run) {
-            subject.open_keys = keys;
+            (subject.open_keys, subject.holds_open) = (keys, true);
         }
     }
 
-    pub(super) fn is_advanced(&self, run: &RunId) -> bool {
-        self.lock().advanced.contains_key(run)
+    /// Whether this process advances the run, and has not looked for such keys yet.
+    pub(super) fn lacks_open(&self, run: &RunId) -> bool {
+        self.lock().advanced.get(run).is_some_and(|subject| !subject.holds_open)
     }
 
     pub(super) fn advanced(&self, run: &RunId) -> Option<Subject> {

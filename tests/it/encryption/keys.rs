@@ -132,6 +132,35 @@ async fn a_codec_is_turned_on_rotated_and_turned_off_under_open_runs() {
     }
 }
 
+/// Nothing but the engine reads the run here: what a view or another start reads must not be what makes it right.
+#[tokio::test]
+async fn a_key_that_was_taken_in_the_open_is_taken_for_an_engine_that_only_resumes() {
+    for make in stores() {
+        let (place, calls) = (make(), Calls::default());
+        let (store, id) = (place.again(), run_id("rounds"));
+        let engine = builder(&store, &calls).start().await.unwrap();
+        engine.start::<key_rounds>("begin".to_owned()).id("rounds").await.unwrap();
+        say(&engine, &id, "word", &"one").await.unwrap();
+        took(&engine, &id, 1).await;
+        engine.shutdown().await.unwrap();
+        let store = place.again();
+        let engine = builder(&store, &calls).payload_codec(Encryption::new(ring(1))).start().await.unwrap();
+        for word in ["two", "three", "four"] {
+            say(&engine, &id, "word", &word).await.unwrap();
+        }
+        let run = engine.handle::<key_rounds>("rounds").await.unwrap();
+        let seen = in_time(run.result()).await.unwrap();
+        assert_eq!(seen.iter().filter(|told| *told == "taken").count(), 6, "{seen:?}");
+        assert_eq!(
+            (calls.of("key_bill"), calls.of("key_bill_order")),
+            (5, 1),
+            "{:?}",
+            calls.keys("key_bill")
+        );
+        engine.shutdown().await.unwrap();
+    }
+}
+
 fn codec_error<T: std::fmt::Debug>(result: std::result::Result<T, StoreError>) -> CodecError {
     match result {
         Err(StoreError::Codec { run: Some(_), error, .. }) => error,
