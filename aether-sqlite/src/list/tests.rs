@@ -55,11 +55,11 @@ fn no_filter_that_an_index_can_serve_reads_the_whole_table() {
             "SEARCH runs USING INDEX aether_runs_workflow (workflow=?)",
         ),
         (all().parent(RunId::new("p").unwrap()), "SEARCH runs USING INDEX aether_runs_parent (parent=?)"),
-        (all().id_prefix("order-"), "SEARCH runs USING INDEX sqlite_autoindex_aether_runs_1 (id>? AND id<?)"),
-        (all().created_after(time), "SEARCH runs USING INDEX aether_runs_created (created_at>?)"),
+        (all().id_prefix("order-"), "COVERING INDEX sqlite_autoindex_aether_runs_1 (id>? AND id<?)"),
+        (all().created_after(time), "COVERING INDEX aether_runs_created (created_at>?)"),
         (
             all().created_after(time).created_before(time),
-            "SEARCH runs USING INDEX aether_runs_created (created_at>? AND created_at<?)",
+            "COVERING INDEX aether_runs_created (created_at>? AND created_at<?)",
         ),
         (all().after(Cursor::new(9)), "SEARCH runs USING INTEGER PRIMARY KEY (rowid<?)"),
     ] {
