@@ -206,11 +206,11 @@ impl History {
 
     /// Commands other than `but` whose newest invocation was started and has no known end.
     pub fn unsettled<'a>(&'a self, but: &'a CommandId) -> impl Iterator<Item = &'a CommandId> {
-        let open = |record: &&Box<CommandRecord>| {
+        let open = |record: &&CommandRecord| {
             let unfinished = record.invocation.as_ref().is_some_and(|i| i.finished.is_none() && !i.refused);
             unfinished && record.answer.is_none() && record.command != *but
         };
-        self.commands.values().filter(open).map(|record| &record.command)
+        self.commands.values().map(Box::as_ref).filter(open).map(|record| &record.command)
     }
 
     /// On replay only the winner of a race is polled, and of a recorded plan nothing: what the others got is not handed

@@ -201,7 +201,7 @@ fn a_run_that_another_process_has_taken_is_not_advanced_here() {
     store.subjects.lose(&run(), 1);
     assert!(store.subjects.advanced(&run()).is_some(), "it was claimed again since");
     store.subjects.lose(&run(), 2);
-    assert!(!store.subjects.advanced(&run()).is_some());
+    assert!(store.subjects.advanced(&run()).is_none());
 }
 
 #[test]
