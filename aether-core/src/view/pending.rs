@@ -144,7 +144,7 @@ pub(crate) struct WaitState {
     pub(crate) decided: Option<String>,
     /// Who decided last about an invocation in doubt, and about a resource that has changed.
     pub(crate) settled: BTreeMap<Waiting, String>,
-    /// Number of the round of replies it is in; see [`crate::journal::history::CommandRecord::round`].
+    /// Number of the round of replies it is in; see [`crate::journal::history::CommandDetails::round`].
     pub(crate) round: u32,
     handed_over: bool,
     /// The newest invocation, and whether its outcome is open.
