@@ -170,8 +170,9 @@ impl CodedStore {
     /// Notes the business keys that a run acquired before there was a codec: they are held under their own names. All of a
     /// journal passes here between the claim of its run and the first append; `frames` are a part of it.
     pub(super) async fn hold_open_keys(&self, run: &RunId, frames: &[StoredFrame]) -> Result<(), StoreError> {
-        let is_older = frames.iter().any(|frame| key_of(&frame.text).is_none());
-        if !self.seal.is_set() || !is_older || !self.subjects.lacks_open(run) {
+        // Looked at last: it reads texts, and most of what is loaded is of runs that others advance.
+        let is_older = || frames.iter().any(|frame| key_of(&frame.text).is_none());
+        if !self.seal.is_set() || !self.subjects.lacks_open(run) || !is_older() {
             return Ok(());
         }
         let rows = self.inner.entries(run).await?;

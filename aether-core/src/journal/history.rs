@@ -26,21 +26,27 @@ pub use self::record::{Asked, CommandDetails, CommandRecord, Expired, Invocation
 #[derive(Clone, Debug)]
 struct Place(CommandId);
 
+impl Place {
+    fn as_str(&self) -> &str {
+        self.0.place()
+    }
+}
+
 impl Borrow<str> for Place {
     fn borrow(&self) -> &str {
-        self.0.place()
+        self.as_str()
     }
 }
 
 impl Hash for Place {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        self.0.place().hash(state);
+        self.as_str().hash(state);
     }
 }
 
 impl PartialEq for Place {
     fn eq(&self, other: &Self) -> bool {
-        self.0.place() == other.0.place()
+        self.as_str() == other.as_str()
     }
 }
 
@@ -54,7 +60,7 @@ impl PartialOrd for Place {
 
 impl Ord for Place {
     fn cmp(&self, other: &Self) -> Ordering {
-        self.0.place().cmp(other.0.place())
+        self.as_str().cmp(other.as_str())
     }
 }
 
@@ -109,7 +115,7 @@ impl Folding {
     pub(crate) fn finish(self) -> History {
         let Self { mut history, decided } = self;
         for (place, winner) in decided {
-            history.forget_below(place.0.place(), winner.as_deref());
+            history.forget_below(place.as_str(), winner.as_deref());
         }
         // Nothing else is found by its site.
         history.sites = BTreeSet::new();
@@ -131,8 +137,7 @@ impl History {
         self.begun.clear();
         for (place, record) in &self.commands {
             if record.answer.is_none() && !record.requested {
-                scopes_of(place.0.place())
-                    .for_each(|scope| *self.begun.entry(scope.into()).or_default() += 1);
+                scopes_of(place.as_str()).for_each(|scope| *self.begun.entry(scope.into()).or_default() += 1);
             }
         }
     }
@@ -220,8 +225,8 @@ impl History {
             let below = |scope: &str| place.strip_prefix(scope).is_some_and(|rest| rest.starts_with('.'));
             below(scope) && !winner.is_some_and(below)
         };
-        self.deliveries.retain(|place| !lost(place.0.place()));
-        self.commands.retain(|place, _| !lost(place.0.place()));
+        self.deliveries.retain(|place| !lost(place.as_str()));
+        self.commands.retain(|place, _| !lost(place.as_str()));
     }
 
     /// What is recorded at `place`.
@@ -259,12 +264,12 @@ impl History {
     /// Whether the answer at `place` is the next one in order, without taking it; remembers whom to wake when it is.
     pub fn is_due(&mut self, place: &str, waker: &Waker) -> bool {
         self.waiting.insert(place.into(), waker.clone());
-        self.deliveries.front().is_some_and(|next| next.0.place() == place)
+        self.deliveries.front().is_some_and(|next| next.as_str() == place)
     }
 
     /// Takes the answer at `place` if it is the next one in order; else remembers whom to wake when it is.
     pub fn take_delivery(&mut self, place: &str, waker: &Waker) -> Option<CommandRecord> {
-        if self.deliveries.front().is_none_or(|next| next.0.place() != place) {
+        if self.deliveries.front().is_none_or(|next| next.as_str() != place) {
             self.waiting.insert(place.into(), waker.clone());
             return None;
         }
@@ -272,7 +277,7 @@ impl History {
         self.delivered += 1;
         self.waiting.remove(place);
         if let Some(next) = self.deliveries.front() {
-            if let Some(waker) = self.waiting.get(next.0.place()) {
+            if let Some(waker) = self.waiting.get(next.as_str()) {
                 waker.wake_by_ref();
             }
         } else {
@@ -333,7 +338,7 @@ impl History {
         };
         self.commands
             .keys()
-            .filter_map(|at| number(at.0.place()))
+            .filter_map(|at| number(at.as_str()))
             .max()
             .map_or(0, |number| number.saturating_add(1))
     }
@@ -341,11 +346,7 @@ impl History {
     /// The next answer, when nobody asks for it.
     pub fn stuck_at(&self) -> Option<&CommandRecord> {
         let next = self.deliveries.front()?;
-        if self.waiting.contains_key(next.0.place()) {
-            None
-        } else {
-            self.commands.get(next).map(Box::as_ref)
-        }
+        if self.waiting.contains_key(next.as_str()) { None } else { self.commands.get(next).map(Box::as_ref) }
     }
 
     /// Whether every recorded answer was delivered, and every command that was begun was requested again.
@@ -361,7 +362,7 @@ impl History {
         }
         let commands = &self.commands;
         let is_race = |record: &CommandRecord| matches!(record.answer, Some(RecordedResult::Race(_)));
-        let places = || commands.iter().map(|(place, record)| (place.0.place(), is_race(record))).collect();
+        let places = || commands.iter().map(|(place, record)| (place.as_str(), is_race(record))).collect();
         if self.marks.is_passed(mark, places) {
             self.marks.pass(mark);
             return Poll::Ready(Some(mark.from));
