@@ -2,6 +2,7 @@
 //!
 //! Promise: exit code 0 means that everything that was built was looked at, and nothing found.
 
+use std::mem::ManuallyDrop;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -12,6 +13,7 @@ use crate::build::{BuildError, Project};
 use crate::graph::nodes::Graph;
 use crate::graph::parts::ReadError;
 use crate::mir;
+use crate::parallel;
 use crate::program::Program;
 use crate::report;
 use crate::rules::{Level, Rules};
@@ -25,6 +27,8 @@ enum CheckError {
     Build(#[from] BuildError),
     #[error(transparent)]
     Read(#[from] ReadError),
+    #[error("the reader of MIR has failed: this is a bug of cargo-aether")]
+    Mir,
     #[error(transparent)]
     Allow(#[from] AllowError),
     #[error(transparent)]
@@ -62,9 +66,11 @@ fn check(args: &Check) -> Result<bool, CheckError> {
     let built = project.build(args)?;
     let compiled = began.elapsed();
     let jobs = args.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
-    let graph = Graph::read(&built.files, jobs)?;
+    // The program ends soon after it, and a million small pieces take long to free.
+    let graph = ManuallyDrop::new(Graph::read(&built.files, jobs)?);
+    let told = parallel::try_map(&built.mir, jobs, |(file, krate)| mir::read(file, krate));
+    let told = told.map_err(|_| CheckError::Mir)?.concat();
     let read = began.elapsed();
-    let told: Vec<_> = built.mir.iter().flat_map(|(file, krate)| mir::read(file, krate)).collect();
     let program = Program::new(&graph, &rules, &built.local, &told);
     let roots = program.roots();
     if roots.is_empty() {

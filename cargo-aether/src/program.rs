@@ -176,8 +176,7 @@ impl<'a> Program<'a> {
 
     /// Whether the author of a helper calls it deterministic: its code names a mark.
     pub(crate) fn is_called_deterministic(&self, id: Id) -> bool {
-        self.deterministic
-            .is_some_and(|mark| self.graph.node(id).references.iter().any(|(to, _)| *to == mark))
+        self.deterministic.is_some_and(|mark| self.graph.named_by(id).iter().any(|(to, _)| *to == mark))
     }
 
     /// Where workflows begin: what the generated `Workflow::run` makes, and `Step::call` of pure steps.
@@ -195,7 +194,7 @@ impl<'a> Program<'a> {
             let Some((of, method)) = of else { continue };
             let is_pure_step = || {
                 method.ends_with("Step>::call")
-                    && node.references.iter().any(|(to, _)| self.path(*to) == REPLAYED)
+                    && self.graph.named_by(id).iter().any(|(to, _)| self.path(*to) == REPLAYED)
             };
             if method.ends_with("Workflow>::run") || is_pure_step() {
                 roots.insert(of.to_owned(), id);
@@ -206,12 +205,8 @@ impl<'a> Program<'a> {
 
     /// The kinds that a definition allows: its generated code names a mark for each.
     fn allowed(&self, root: Id) -> HashSet<String> {
-        let marks = self
-            .graph
-            .node(root)
-            .references
-            .iter()
-            .filter_map(|(to, _)| self.path(*to).strip_prefix(ALLOWED));
+        let marks =
+            self.graph.named_by(root).iter().filter_map(|(to, _)| self.path(*to).strip_prefix(ALLOWED));
         marks.map(|mark| if mark == "uuid" { "random" } else { mark }).map(str::to_owned).collect()
     }
 

@@ -72,14 +72,14 @@ impl Steps<'_> {
 
     /// Everything that a node names, of all kinds.
     pub(crate) fn around(&self, at: At) -> Around {
-        let (mut around, node) = (Around::default(), self.program.graph.node(at.id));
+        let mut around = Around::default();
         for (kind, what) in self.program.told_by_mir(at.id).iter().filter_map(|oddity| oddity.source()) {
-            let offset = node.place.map_or(0, |place| place.start);
+            let offset = self.program.graph.node(at.id).place.map_or(0, |place| place.start);
             if !at.is_under {
                 around.met.push(Met { kind, level: Level::Error, source: Source::Told(what), offset });
             }
         }
-        for &(to, offset) in &node.references {
+        for &(to, offset) in self.program.graph.named_by(at.id) {
             let step = self.step(at, to);
             let met = step.door.map(|(kind, level)| Met { kind, level, source: Source::Named(to), offset });
             around.met.extend(met);
@@ -168,7 +168,7 @@ impl Steps<'_> {
 
     /// Whether `from` does with the entries of maps only what their order does not show in: as many such uses as maps.
     fn forgets(&self, from: Id) -> bool {
-        let references = &self.program.graph.node(from).references;
+        let references = self.program.graph.named_by(from);
         let is_walk = |to: Id| {
             let named = self.program.named(to);
             let door = self.program.rules.door(named.rule, &named.name, Owner::Local, Owner::Local);
@@ -190,7 +190,7 @@ impl Steps<'_> {
         // Folds of the standard library call one another before the closure is called.
         let (mut ways, mut seen) = (vec![fold], HashSet::new());
         while let Some(at) = ways.pop().filter(|_| seen.len() < 64) {
-            for &(to, _) in &self.program.graph.node(at).references {
+            for &(to, _) in self.program.graph.named_by(at) {
                 if self.program.told_by_mir(to).contains(&Oddity::CommutativeFold) {
                     return true;
                 }
@@ -213,7 +213,7 @@ impl Steps<'_> {
             "once_cell::sync::Lazy::force",
             "once_cell::sync::OnceCell::get_or_init",
         ];
-        let references = &self.program.graph.node(from).references;
+        let references = self.program.graph.named_by(from);
         let any =
             |is: &dyn Fn(&Name) -> bool| references.iter().any(|(to, _)| is(&self.program.named(*to).name));
         let is_lazy_static = |name: &Name| name.shown.contains("lazy_static::lazy::Lazy");

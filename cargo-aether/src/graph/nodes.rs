@@ -1,5 +1,6 @@
 //! Functions and data, and what they name.
 
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -18,8 +19,8 @@ pub(crate) struct Node {
     pub(crate) symbol: Option<Arc<str>>,
     pub(crate) kind: Kind,
     pub(crate) place: Option<Place>,
-    /// What it names, and where inside of its section it does.
-    pub(crate) references: Vec<(Id, u64)>,
+    /// Its part of the graph's references.
+    references: Range<usize>,
 }
 
 /// Where the bytes of a node are.
@@ -36,6 +37,8 @@ pub(crate) struct Place {
 pub(crate) struct Graph {
     pub(crate) nodes: Vec<Node>,
     pub(crate) sources: Vec<Source>,
+    /// What nodes name, and where inside of their sections they do.
+    references: Vec<(Id, u64)>,
     names: FxHashMap<Arc<str>, Id>,
 }
 
@@ -60,8 +63,14 @@ impl Graph {
         (0..).zip(&self.nodes)
     }
 
-    pub(crate) fn references(&self) -> usize {
-        self.nodes.iter().map(|node| node.references.len()).sum()
+    /// What a node names, and where inside of its section it does.
+    pub(crate) fn named_by(&self, id: Id) -> &[(Id, u64)] {
+        &self.references[self.node(id).references.clone()]
+    }
+
+    /// How many references there are.
+    pub(crate) const fn references(&self) -> usize {
+        self.references.len()
     }
 
     fn add(&mut self, part: Part) {
@@ -72,7 +81,9 @@ impl Graph {
         for (definition, (id, is_first)) in part.definitions.iter().zip(&known) {
             if *is_first {
                 let named = |&(to, at): &(usize, u64)| (known[to].0, at);
-                self.nodes[*id as usize].references = definition.references.iter().map(named).collect();
+                let begin = self.references.len();
+                self.references.extend(part.references[definition.references.clone()].iter().map(named));
+                self.nodes[*id as usize].references = begin..self.references.len();
             }
         }
     }
@@ -86,7 +97,7 @@ impl Graph {
             None => {
                 let id = number(self.nodes.len());
                 let (symbol, kind) = (definition.symbol.clone(), Kind::Elsewhere);
-                self.nodes.push(Node { symbol, kind, place: None, references: Vec::new() });
+                self.nodes.push(Node { symbol, kind, place: None, references: 0..0 });
                 if let Some(name) = global {
                     self.names.insert(Arc::clone(name), id);
                 }

@@ -8,9 +8,8 @@ use std::sync::Arc;
 use object::read::archive::ArchiveFile;
 use object::{
     Architecture, BinaryFormat, File, Object, ObjectSection, ObjectSymbol, Relocation, RelocationKind,
-    RelocationTarget, SectionIndex, SectionKind, SymbolIndex, SymbolKind,
+    RelocationTarget, SectionIndex, SectionKind, SymbolKind,
 };
-use rustc_hash::FxHashMap;
 
 use crate::graph::parts::{Definition, Kind, Part, ReadError, Source};
 
@@ -54,15 +53,18 @@ fn part(bytes: &[u8], file: &Arc<PathBuf>, range: (u64, u64), shown: &str) -> Re
     }
     read.beginnings(&object);
     read.references(&object);
-    Ok(Part { source: Source { file: Arc::clone(file), range }, definitions: read.definitions })
+    let source = Source { file: Arc::clone(file), range };
+    Ok(Part { source, definitions: read.definitions, references: read.references })
 }
 
 #[derive(Default)]
 struct Reading {
     definitions: Vec<Definition>,
-    /// Of each section, the definitions in it in the order of their offsets.
-    within: FxHashMap<SectionIndex, Vec<(u64, usize)>>,
-    of_symbol: FxHashMap<SymbolIndex, usize>,
+    references: Vec<(usize, u64)>,
+    /// Section, offset in it, and definition, in this order.
+    within: Vec<(u32, u64, usize)>,
+    /// The definition of each symbol, by the symbol's number.
+    of_symbol: Vec<Option<usize>>,
 }
 
 impl Reading {
@@ -76,47 +78,58 @@ impl Reading {
             let section = symbol.section_index().and_then(|index| object.section_by_index(index).ok());
             let at = self.definitions.len();
             if let Some(section) = &section {
-                self.within.entry(section.index()).or_default().push((symbol.address(), at));
+                self.within.push((number(section.index()), symbol.address(), at));
             }
-            self.of_symbol.insert(symbol.index(), at);
+            self.of_symbol.resize(symbol.index().0, None);
+            self.of_symbol.push(Some(at));
             self.definitions.push(Definition {
                 symbol: Some(name.into()),
                 is_global: symbol.is_global() || section.is_none(),
                 kind: section.as_ref().map_or(Kind::Elsewhere, kind_of),
                 section: section.map_or(0, |section| number(section.index())),
                 start: symbol.address(),
-                references: Vec::new(),
+                references: 0..0,
             });
         }
     }
 
     /// What precedes the first symbol of a section, such as vtables and string constants without names, is one node.
     fn beginnings(&mut self, object: &File<'_>) {
+        self.within.sort_unstable();
+        let named = self.within.len();
         for section in object.sections().filter(counts) {
-            let inside = self.within.entry(section.index()).or_default();
-            inside.sort_unstable();
-            if inside.first().is_none_or(|(start, _)| *start > 0) {
-                inside.insert(0, (0, self.definitions.len()));
-                self.definitions.push(Definition {
-                    symbol: None,
-                    is_global: false,
-                    kind: kind_of(&section),
-                    section: number(section.index()),
-                    start: 0,
-                    references: Vec::new(),
-                });
+            let of_section = number(section.index());
+            let first = self.within[..named].partition_point(|(of, ..)| *of < of_section);
+            let begins = self.within[..named].get(first).map(|(of, start, _)| (*of, *start));
+            if begins == Some((of_section, 0)) {
+                continue;
             }
+            self.within.push((number(section.index()), 0, self.definitions.len()));
+            self.definitions.push(Definition {
+                symbol: None,
+                is_global: false,
+                kind: kind_of(&section),
+                section: of_section,
+                start: 0,
+                references: 0..0,
+            });
         }
+        self.within.sort_unstable();
     }
 
     fn references(&mut self, object: &File<'_>) {
         for section in object.sections().filter(counts) {
+            let begin = self.references.len();
             for (offset, relocation) in section.relocations() {
-                let from = self.covering(section.index(), offset);
-                let to = self.target(object, &relocation);
-                if let (Some(from), Some(to)) = (from, to) {
-                    self.definitions[from].references.push((to, offset));
-                }
+                self.references.extend(self.target(object, &relocation).map(|to| (to, offset)));
+            }
+            self.references[begin..].sort_by_key(|(_, offset)| *offset);
+            let mut at = begin;
+            while let Some((_, offset)) = self.references.get(at) {
+                let Some((definition, end)) = self.covering(number(section.index()), *offset) else { break };
+                let ahead = self.references[at..].partition_point(|(_, offset)| *offset < end);
+                self.definitions[definition].references = at..at + ahead;
+                at += ahead;
             }
         }
     }
@@ -124,7 +137,7 @@ impl Reading {
     fn target(&self, object: &File<'_>, relocation: &Relocation) -> Option<usize> {
         let (section, base) = match relocation.target() {
             RelocationTarget::Symbol(index) => {
-                if let Some(known) = self.of_symbol.get(&index) {
+                if let Some(Some(known)) = self.of_symbol.get(index.0) {
                     return Some(*known);
                 }
                 // A section's own symbol: the addend says where in it.
@@ -140,14 +153,16 @@ impl Reading {
             RelocationKind::Relative | RelocationKind::PltRelative | RelocationKind::GotRelative
         );
         let ahead = if is_relative && object.architecture() == Architecture::X86_64 { 4 } else { 0 };
-        self.covering(section, base.saturating_add_signed(relocation.addend().saturating_add(ahead)))
+        let offset = base.saturating_add_signed(relocation.addend().saturating_add(ahead));
+        self.covering(number(section), offset).map(|(definition, _)| definition)
     }
 
-    /// The definition that an offset lies in.
-    fn covering(&self, section: SectionIndex, offset: u64) -> Option<usize> {
-        let inside = self.within.get(&section)?;
-        let after = inside.partition_point(|(start, _)| *start <= offset);
-        inside.get(after.checked_sub(1)?).map(|(_, definition)| *definition)
+    /// The definition that an offset lies in, and where the next one begins.
+    fn covering(&self, section: u32, offset: u64) -> Option<(usize, u64)> {
+        let after = self.within.partition_point(|(of, start, _)| (*of, *start) <= (section, offset));
+        let (_, _, definition) = self.within[..after].last().filter(|(of, ..)| *of == section)?;
+        let next = self.within.get(after).filter(|(of, ..)| *of == section);
+        Some((*definition, next.map_or(u64::MAX, |(_, start, _)| *start)))
     }
 }
 

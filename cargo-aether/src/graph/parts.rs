@@ -1,5 +1,6 @@
 //! What one object file says, before it is put together with the others.
 
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -31,6 +32,8 @@ pub(crate) struct Source {
 pub(crate) struct Part {
     pub(crate) source: Source,
     pub(crate) definitions: Vec<Definition>,
+    /// Places in the list of definitions, each with the offset of the reference in its section.
+    pub(crate) references: Vec<(usize, u64)>,
 }
 
 /// A symbol, or the beginning of a section that has none.
@@ -41,8 +44,8 @@ pub(crate) struct Definition {
     pub(crate) kind: Kind,
     pub(crate) section: u32,
     pub(crate) start: u64,
-    /// Places in the list of definitions, each with the offset of the reference in its section.
-    pub(crate) references: Vec<(usize, u64)>,
+    /// Its part of the file's references.
+    pub(crate) references: Range<usize>,
 }
 
 /// Why object files cannot be read.
