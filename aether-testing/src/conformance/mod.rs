@@ -56,4 +56,4 @@ pub mod streams;
 mod suite;
 pub mod waits;
 
-pub use suite::{Fixture, check};
+pub use suite::{Checking, Fixture, Opening, boxed, check};

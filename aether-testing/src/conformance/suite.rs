@@ -4,6 +4,8 @@
 
 use std::any::Any;
 use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 
 use aether_core::store::Store;
@@ -41,15 +43,22 @@ impl Fixture {
     }
 }
 
-/// Runs one rule on a fresh store. Called by [`store_suite!`](crate::store_suite).
+/// An empty store that is being opened.
+pub type Opening = Pin<Box<dyn Future<Output = Fixture>>>;
+
+/// A rule that is being checked.
+pub type Checking<'a> = Pin<Box<dyn Future<Output = ()> + 'a>>;
+
+/// Runs one rule on a fresh store. Called by [`store_suite!`](crate::store_suite). Nothing of it is generic, so that rules
+/// are compiled once, here, and not in every program that tests a store.
 ///
 /// # Panics
 /// When the store breaks the rule.
-pub fn check(factory: impl AsyncFnOnce() -> Fixture, rule: impl AsyncFnOnce(&Arc<dyn Store>)) {
+pub fn check(opening: Opening, rule: for<'a> fn(&'a Arc<dyn Store>) -> Checking<'a>) {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a tokio runtime");
     runtime.block_on(async {
-        let fixture = factory().await;
+        let fixture = opening.await;
         rule(&fixture.store).await;
     });
 }
@@ -69,22 +78,25 @@ pub fn check(factory: impl AsyncFnOnce() -> Fixture, rule: impl AsyncFnOnce(&Arc
 #[macro_export]
 macro_rules! store_suite {
     ($name:ident, $factory:expr) => {
-        $crate::store_suite! { @all $name, $factory,
+        $crate::store_suite! { @whole [@tests $name, $factory,] }
+    };
+    ($name:ident, $factory:expr, without queues) => {
+        $crate::store_suite! { @all [@tests $name, $factory,]
+            queues: a_store_without_queues_says_so, keyed_starts_are_swapped;
+        }
+    };
+    (@whole [$($then:tt)*] $($also:ident)?) => {
+        $crate::store_suite! { @all [$($then)*]
             queues: a_queued_run_waits_for_a_turn, priority_ages, keys_take_turns, idle_keys_save_nothing_up,
                 running_is_limited_by_pattern, limits_change_at_run_time, starts_are_limited_in_time,
                 open_runs_are_limited_at_their_start, a_silent_worker_keeps_its_slots, what_lapses_needs_no_slot,
                 a_run_can_begin_later, queues_go_by_code, queues_and_others_share_a_claim, runs_are_listed_by_queue,
                 single_places_go_to_queues_and_others, a_worker_gets_what_it_serves, what_workers_serve_is_listed,
-                keyed_starts_are_swapped, a_purged_run_leaves_its_queue;
+                keyed_starts_are_swapped, a_purged_run_leaves_its_queue $(, $also)?;
         }
     };
-    ($name:ident, $factory:expr, without queues) => {
-        $crate::store_suite! { @all $name, $factory,
-            queues: a_store_without_queues_says_so, keyed_starts_are_swapped;
-        }
-    };
-    (@all $name:ident, $factory:expr, $($queues:tt)*) => {
-        $crate::store_suite! { @rules $name, $factory, $($queues)*
+    (@all [$($then:tt)*] $($queues:tt)*) => {
+        $crate::store_suite! { $($then)* $($queues)*
             runs: created_with_an_owner, created_without_an_owner, creating_twice_answers_existing,
                 a_child_needs_its_parent, unknown_runs_are_absent;
             lists: every_part_of_a_filter_counts, the_parts_of_a_filter_hold_together, pages_hold_each_run_once,
@@ -135,22 +147,44 @@ macro_rules! store_suite {
             kept: blobs_are_kept, effects_are_kept, the_first_effect_is_kept, an_effect_of_a_stale_epoch_is_refused, the_newest_snapshot_is_kept, snapshots_can_be_deleted;
         }
     };
-    (@rules $name:ident, $factory:expr, $($group:ident: $($rule:ident),*;)*) => {
+    (@tests $name:ident, $factory:expr, $($group:ident: $($rule:ident),*;)*) => {
         mod $name {
             /// Every rule that is tested here.
             #[allow(dead_code)]
             pub(super) const RULES: &[&str] = &[$($(concat!(stringify!($group), "::", stringify!($rule))),*),*];
 
-            $(mod $group {
+            /// A room of its own, in which nothing has a name that the factory may want to say.
+            mod __factory {
                 #[allow(unused_imports)]
                 use super::super::*;
+
+                pub(super) fn __open() -> $crate::conformance::Opening {
+                    ::std::boxed::Box::pin(async { ($factory)().await })
+                }
+            }
+
+            $(mod $group {
                 $(#[test]
                 fn $rule() {
-                    $crate::conformance::check($factory, async |store| {
-                        $crate::conformance::$group::$rule(store).await;
-                    });
+                    $crate::conformance::check(super::__factory::__open(), $crate::conformance::boxed::$group::$rule);
                 })*
             })*
         }
     };
+    (@boxed $($group:ident: $($rule:ident),*;)*) => {
+        $(pub mod $group {
+            $(pub fn $rule(
+                store: &::std::sync::Arc<dyn ::aether_core::store::Store>,
+            ) -> $crate::conformance::Checking<'_> {
+                ::std::boxed::Box::pin($crate::conformance::$group::$rule(store))
+            })*
+        })*
+    };
+}
+
+/// Every rule as a function that is not generic and whose future is made here.
+#[doc(hidden)]
+pub mod boxed {
+    #![allow(missing_docs, reason = "each is the rule of the same name")]
+    crate::store_suite! { @whole [@boxed] a_store_without_queues_says_so }
 }
