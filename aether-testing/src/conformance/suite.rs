@@ -153,20 +153,16 @@ macro_rules! store_suite {
             #[allow(dead_code)]
             pub(super) const RULES: &[&str] = &[$($(concat!(stringify!($group), "::", stringify!($rule))),*),*];
 
-            /// A room of its own, in which nothing has a name that the factory may want to say.
-            mod __factory {
-                #[allow(unused_imports)]
-                use super::super::*;
-
-                pub(super) fn __open() -> $crate::conformance::Opening {
+            $(mod $group {
+                fn __open() -> $crate::conformance::Opening {
+                    #[allow(unused_imports)]
+                    use super::super::*;
                     ::std::boxed::Box::pin(async { ($factory)().await })
                 }
-            }
 
-            $(mod $group {
                 $(#[test]
                 fn $rule() {
-                    $crate::conformance::check(super::__factory::__open(), $crate::conformance::boxed::$group::$rule);
+                    $crate::conformance::check(__open(), $crate::conformance::boxed::$group::$rule);
                 })*
             })*
         }
