@@ -154,6 +154,7 @@ macro_rules! store_suite {
             pub(super) const RULES: &[&str] = &[$($(concat!(stringify!($group), "::", stringify!($rule))),*),*];
 
             $(mod $group {
+                #[cfg(test)]
                 fn __open() -> $crate::conformance::Opening {
                     #[allow(unused_imports)]
                     use super::super::*;
