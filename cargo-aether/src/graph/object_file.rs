@@ -104,7 +104,7 @@ impl Reading {
             if begins == Some((of_section, 0)) {
                 continue;
             }
-            self.within.push((number(section.index()), 0, self.definitions.len()));
+            self.within.push((of_section, 0, self.definitions.len()));
             self.definitions.push(Definition {
                 symbol: None,
                 is_global: false,
