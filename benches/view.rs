@@ -5,7 +5,8 @@
 //! A run of S steps (default 100,000) is recorded. A second process, which this one starts, makes a view of it from the
 //! whole journal; measured are its time and the largest memory of that process. Then that process reads the journal again
 //! in pages of 2,000 events, as a view does: told are how many they are, how long one takes, and their bytes; and the bytes
-//! of the view as JSON.
+//! of the view as JSON. Another process makes a view of the last page of steps, which folds the whole journal as well and
+//! keeps 200 steps.
 //!
 //! The floor is a process that reads the same rows with SQL and parses them as JSON, once before the view and once after
 //! it; the median counts. The ratio is the view's time over the floor's. Every recorded step waits for the disk: `--scratch`
@@ -23,7 +24,7 @@ use aether::id::RunId;
 use aether::prelude::*;
 use aether::sqlite::SqliteStore;
 use aether::store::Store;
-use aether::view::RunView;
+use aether::view::{RunView, StepPage};
 use kit::child::{figures, number};
 use kit::figures::{median, percentile_ms, tell};
 use kit::memory;
@@ -75,15 +76,18 @@ async fn pages(store: &dyn Store, run: &RunId, events: u64) -> kit::Result<(Vec<
     Ok((times, bytes))
 }
 
-/// What the second process does.
-async fn view(path: &Path, steps: u32) -> kit::Result<()> {
+/// What the second process does: makes a view, of all steps or of the last page of them.
+async fn view(path: &Path, steps: u32, is_page: bool) -> kit::Result<()> {
     let (store, run) = (SqliteStore::open(path)?, "long".parse::<RunId>()?);
     let (before, begun) = (memory::resident(), Instant::now());
-    let view = RunView::load(&store, &run).await?;
+    let view = match is_page {
+        true => RunView::load_page(&store, &run, StepPage::last()).await?,
+        false => RunView::load(&store, &run).await?,
+    };
     let seconds = begun.elapsed().as_secs_f64();
     let (peak_mb, grown_mb) = (memory::peak_mb(), memory::peak_mb_beyond(before));
-    if view.steps.len() != steps as usize || view.result.is_none() {
-        return Err(format!("the view has {} steps of {steps}", view.steps.len()).into());
+    if view.step_count() != steps as usize || view.result.is_none() {
+        return Err(format!("the view has {} steps of {steps}", view.step_count()).into());
     }
     let (pages, bytes) = pages(&store, &run, view.position).await?;
     let figures = json!({
@@ -95,9 +99,10 @@ async fn view(path: &Path, steps: u32) -> kit::Result<()> {
     Ok(store.close().await?)
 }
 
-fn measure(path: &str, steps: u32, json: bool) -> kit::Result<()> {
+fn measure(path: &str, steps: u32, is_page: bool, json: bool) -> kit::Result<()> {
+    let (part, mode) = if is_page { ("the last page", "--page") } else { ("all steps", "--view") };
     let before = figures(&["--floor", path])?;
-    let mut view = figures(&["--view", path, "--steps", &steps.to_string()])?;
+    let mut view = figures(&[mode, path, "--steps", &steps.to_string()])?;
     let after = figures(&["--floor", path])?;
     if before["events"] != view["events"] || after["events"] != view["events"] {
         return Err(format!("{view} and {after} are not about the same journal").into());
@@ -106,12 +111,14 @@ fn measure(path: &str, steps: u32, json: bool) -> kit::Result<()> {
     let seconds = number(&view, "seconds")?;
     let ratio = seconds / floor;
     let text = format!(
-        "{} events, {steps} steps in {seconds:.2} s, at most {} MB; {} pages, p50 {:.2} ms; without a view {floor:.2} s, ratio {ratio:.2}",
+        "{part} of {steps}, {} events, in {seconds:.2} s, {} MB more, at most {} MB; {} pages, p50 {:.2} ms; without a view {floor:.2} s, ratio {ratio:.2}",
         view["events"],
+        view["grown_mb"],
         view["peak_mb"],
         view["pages"],
         number(&view, "page_p50_ms")?
     );
+    view["part"] = part.into();
     view["steps"] = steps.into();
     view["floor_seconds"] = floor.into();
     view["floor_grown_mb"] = after["grown_mb"].clone();
@@ -124,15 +131,18 @@ fn measure(path: &str, steps: u32, json: bool) -> kit::Result<()> {
 async fn main() -> kit::Result<()> {
     let mut options = kit::options::Options::read();
     let steps = options.value("--steps", 100_000)?;
-    let second = (options.text("--view")?, options.text("--floor")?);
+    let second = (options.text("--view")?, options.text("--page")?, options.text("--floor")?);
     let (json, files) = (options.flag("--json"), kit::place::Recorded::new(&mut options)?);
     options.end()?;
     match second {
-        (Some(path), _) => view(Path::new(&path), steps).await,
-        (_, Some(path)) => kit::journal::print_reading(&path, "long", false),
+        (Some(path), _, _) => view(Path::new(&path), steps, false).await,
+        (_, Some(path), _) => view(Path::new(&path), steps, true).await,
+        (_, _, Some(path)) => kit::journal::print_reading(&path, "long", false),
         _ => {
             record(&files.draft(), steps).await?;
-            measure(&files.settled()?, steps, json)
+            let path = files.settled()?;
+            measure(&path, steps, false, json)?;
+            measure(&path, steps, true, json)
         }
     }
 }

@@ -4,5 +4,5 @@ pub use aether_core::contract::{Constraints, Contract, IllegalTransition, Status
 pub use aether_core::view::{
     Action, Audit, CALLBACK, CLOCK, ENGINE, EffectRecord, Ending, EventTime, Execution, HISTORY_CAP,
     HistoryUse, LastFailure, Lifecycle, PeopleStep, PeopleView, Purpose, Request, Retrying, RunView,
-    StepResult, StepView, TimedEvent, Trace, TraceEntry, Transition, WaitRef,
+    StepPage, StepResult, StepView, TimedEvent, Trace, TraceEntry, Transition, WaitRef,
 };

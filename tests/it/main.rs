@@ -64,5 +64,6 @@ mod transactions;
 mod trap;
 mod ui;
 mod versions;
+mod view_pages;
 mod waits;
 mod why;

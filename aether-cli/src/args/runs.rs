@@ -17,7 +17,7 @@ pub(crate) enum Runs {
     /// List runs, newest first, each with why it does not move
     List(List),
     /// One run: input, result, steps, what it waits for, why it does not move
-    Show(OneRun),
+    Show(Show),
     /// The events of a run
     History(History),
     /// Wait until runs have ended
@@ -93,6 +93,15 @@ pub(crate) struct List {
 pub(crate) struct OneRun {
     /// Id of the run
     pub(crate) run: String,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Show {
+    #[command(flatten)]
+    pub(crate) run: OneRun,
+    /// Only this page of its steps, from 1, of 200 each: for runs of many steps
+    #[arg(long, value_name = "NUMBER", value_parser = some)]
+    pub(crate) page: Option<usize>,
 }
 
 #[derive(Debug, Args)]

@@ -1,6 +1,8 @@
 //! `runs show`.
 
-use crate::args::runs::OneRun;
+use aether_core::view::StepPage;
+
+use crate::args::runs::Show;
 use crate::commands::print;
 use crate::error::CliError;
 use crate::exit::Exit;
@@ -11,11 +13,15 @@ use crate::screen::{Cell, Screen, Tone};
 use crate::session::{Session, existing, run_id};
 use crate::time::both;
 
-pub(crate) async fn show(session: &mut Session, args: &OneRun) -> Result<Exit, CliError> {
+pub(crate) async fn show(session: &mut Session, args: &Show) -> Result<Exit, CliError> {
     let engine = session.look().await?;
-    let id = run_id(&args.run)?;
+    let id = run_id(&args.run.run)?;
     let record = existing(&engine, &id).await?;
-    let (view, hold) = (engine.view(&id).await?, engine.why(&id).await?);
+    let view = match args.page {
+        Some(number) => engine.view_page(&id, StepPage::number(number)).await?,
+        None => engine.view(&id).await?,
+    };
+    let hold = engine.why(&id).await?;
     let waits = engine.pending(&id).await?.iter().map(WaitReport::of).collect();
     let report = RunReport::of(RunLine::of(&record, Some(&hold)), &view, waits);
     if session.screen.is_json {
@@ -49,7 +55,11 @@ fn print_run(screen: &Screen, report: &RunReport) -> Result<(), CliError> {
     print::value(screen, "error", report.error.as_ref())?;
     report.uncompensated.iter().try_for_each(|step| screen.field("not undone", step))?;
     if !report.steps.is_empty() {
-        screen.heading("Steps")?;
+        let (first, shown, all) = (report.first_step, report.steps.len(), report.step_count);
+        match shown == all {
+            true => screen.heading("Steps")?,
+            false => screen.heading(&format!("Steps {} to {} of {all}", first + 1, first + shown))?,
+        }
         screen.table(
             &["COMMAND", "CLASS", "STATUS", "ATTEMPTS", "RESULT"],
             report.steps.iter().map(step).collect(),

@@ -120,8 +120,12 @@ pub(crate) struct RunReport {
     /// The error that it ended with.
     #[schemars(with = "Option<Value>")]
     pub(crate) error: Option<Payload>,
-    /// Its commands, in the order in which they first appear.
+    /// Its commands, in the order in which they first appear: all, or those of the page that was asked for.
     pub(crate) steps: Vec<StepReport>,
+    /// Number of the first of these commands, from 0.
+    pub(crate) first_step: usize,
+    /// Number of all its commands.
+    pub(crate) step_count: usize,
     /// What it waits for.
     pub(crate) waits: Vec<WaitReport>,
     /// Steps that could not be undone.
@@ -182,6 +186,8 @@ impl RunReport {
             result: view.result.clone().and_then(Result::ok),
             error: view.result.clone().and_then(Result::err),
             steps: view.steps.iter().map(StepReport::of).collect(),
+            first_step: view.first_step(),
+            step_count: view.step_count(),
             waits,
             uncompensated: view.uncompensated.iter().map(ToString::to_string).collect(),
         }

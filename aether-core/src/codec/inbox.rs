@@ -4,7 +4,7 @@
 //! stands in the open or not.
 
 use crate::codec::coded::CodedStore;
-use crate::store::api::END_REQUESTS;
+use crate::store::append::END_REQUESTS;
 use crate::store::error::StoreError;
 use crate::store::records::Message;
 use crate::store::waits::{ListedWait, OpenWait, WaitFilter};

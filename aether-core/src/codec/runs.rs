@@ -15,7 +15,7 @@ use crate::codec::work::CodedWork;
 use crate::journal::encoded::key_of;
 use crate::journal::event::Event;
 use crate::journal::frame::{Frame, StoredFrame};
-use crate::store::api::{Append, Work};
+use crate::store::append::{Append, Work};
 use crate::store::error::StoreError;
 use crate::store::ledger::{Acquired, LedgerEntry};
 use crate::store::records::{Created, Lease, NewRun, RunRecord};

@@ -7,7 +7,8 @@ use serde_json::value::RawValue;
 
 use crate::codec::seal::{DIGEST, Seal, refused};
 use crate::journal::large_values::{BlobRef, LargeValue};
-use crate::store::api::{END_REQUESTS, StoredEffect};
+use crate::store::append::END_REQUESTS;
+use crate::store::append::StoredEffect;
 use crate::store::error::StoreError;
 use crate::store::queues::KeyedStart;
 use crate::store::records::Message;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::codec::seal::Seal;
 use crate::journal::frame::Frame;
-use crate::store::api::{Rollback, Work};
+use crate::store::append::{Rollback, Work};
 use crate::store::error::StoreError;
 use crate::vocabulary::id::{IdempotencyKey, Position, RunId};
 use crate::vocabulary::labels::Labels;

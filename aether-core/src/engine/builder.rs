@@ -1,54 +1,38 @@
 //! Building an engine: its store, what step bodies are given, and its settings.
 //!
-//! Promise: an engine that starts has checked its program first: workflow names are unique, every kind of resource
-//! that a step declares has a verifier, and every value that a step declares is provided.
+//! Promise: a setting takes effect when the engine starts, and nothing is opened or called before.
 
 use std::fmt;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use tokio::sync::broadcast;
 
-use crate::codec::coded::CodedStore;
 use crate::definition::def::Retry;
-use crate::engine::adopt::known::Adoptions;
-use crate::engine::adopt::unfit::{OnUnfit, refuse_unfit};
-use crate::engine::advance::launch::LOADS;
-use crate::engine::build_error::{BuildError, PrepareError};
-use crate::engine::children::ChildRuns;
+use crate::engine::adopt::unfit::OnUnfit;
+use crate::engine::build_error::PrepareError;
 use crate::engine::defaults::Defaults;
-use crate::engine::inner::{Engine, Guard, Inner, Settings};
-use crate::engine::keyed::due::complete_starts;
+use crate::engine::inner::{Engine, Settings};
 use crate::engine::needs::NeedsCheck;
 use crate::engine::prepare::{Preparation, prepare};
-use crate::engine::registry::Registry;
+use crate::engine::retention;
 use crate::engine::retention::Retention;
-use crate::engine::schedules::ticking;
-use crate::engine::shared_clock;
-use crate::engine::{retention, transactions, worker};
 use crate::policy::approvals::Approvals;
 use crate::policy::replay::{DefaultPolicy, ReplayPolicy};
 use crate::policy::retries::Retries;
 use crate::policy::verifiers::{Verifier, Verifiers};
-use crate::run::leases::Leases;
 use crate::run::program::RegisteredWorkflow;
-use crate::run::shared::EngineShared;
-use crate::sched::{HashMap, Mutex, Notify, OnceCell, RwLock, Semaphore, SharedLock, spawn};
 use crate::step::body::{RegisteredStep, Step};
 use crate::step::interceptor::Interceptor;
 use crate::step::traced::TraceBodies;
-use crate::store::api::{Durability, Store};
+use crate::store::api::Store;
 use crate::store::error::StoreError;
 use crate::store::memory::MemoryStore;
-use crate::stream::hub::StreamHub;
 use crate::vocabulary::codec::PayloadCodec;
 use crate::vocabulary::deps::Deps;
 use crate::vocabulary::environment::Environment;
-use crate::vocabulary::id::{CodeId, WorkerId};
 use crate::vocabulary::limits::Limits;
 use crate::vocabulary::masking::Masking;
-use crate::vocabulary::measures::Gauge;
 use crate::vocabulary::queue::{QueueError, Serves};
 use crate::vocabulary::redaction::Redaction;
 use crate::workflow::definition::Workflow;
@@ -73,26 +57,26 @@ use crate::workflow::definition::Workflow;
 /// ```
 #[must_use = "an engine runs when `.start().await` is called"]
 pub struct EngineBuilder {
-    environment: Option<Arc<dyn Environment>>,
-    store: Option<OpenStore>,
-    preparations: Vec<Preparation>,
-    codec: Option<Arc<dyn PayloadCodec>>,
-    redaction: Redaction,
-    deps: Deps,
-    policy: Arc<dyn ReplayPolicy>,
-    interceptor: Option<Arc<dyn Interceptor>>,
-    trace_bodies: Option<Arc<dyn TraceBodies>>,
-    approvals: Approvals,
-    workflows: Vec<RegisteredWorkflow>,
-    limits: Limits,
-    retries: Retries,
-    verifiers: Verifiers,
+    pub(super) environment: Option<Arc<dyn Environment>>,
+    pub(super) store: Option<OpenStore>,
+    pub(super) preparations: Vec<Preparation>,
+    pub(super) codec: Option<Arc<dyn PayloadCodec>>,
+    pub(super) redaction: Redaction,
+    pub(super) deps: Deps,
+    pub(super) policy: Arc<dyn ReplayPolicy>,
+    pub(super) interceptor: Option<Arc<dyn Interceptor>>,
+    pub(super) trace_bodies: Option<Arc<dyn TraceBodies>>,
+    pub(super) approvals: Approvals,
+    pub(super) workflows: Vec<RegisteredWorkflow>,
+    pub(super) limits: Limits,
+    pub(super) retries: Retries,
+    pub(super) verifiers: Verifiers,
     pub(super) settings: Settings,
-    steps: Vec<RegisteredStep>,
-    grace: Duration,
-    cancel_grace: Duration,
-    production: bool,
-    retention: Option<Retention>,
+    pub(super) steps: Vec<RegisteredStep>,
+    pub(super) grace: Duration,
+    pub(super) cancel_grace: Duration,
+    pub(super) production: bool,
+    pub(super) retention: Option<Retention>,
     pub(super) on_unfit: OnUnfit,
     /// Which runs it takes, or a pattern that is not usable.
     pub(super) serves: Result<Serves, QueueError>,
@@ -628,153 +612,4 @@ impl EngineBuilder {
         self.production = true;
         self
     }
-
-    /// Starts the engine. It resumes the open runs in its store.
-    ///
-    /// ```
-    /// # use aether_core::engine::{BuildError, Engine};
-    /// # async fn start() -> Result<(), BuildError> {
-    /// let engine = Engine::builder().memory().start().await?;
-    /// # Ok(()) }
-    /// ```
-    ///
-    /// # Errors
-    /// [`BuildError`] when no store was given, two workflows of one module share a name, a step declares a kind of
-    /// resource without a verifier, takes a value that is not provided or is a transaction of another store, the store
-    /// cannot be used, or its preparation fails.
-    pub async fn start(self) -> Result<Engine, BuildError> {
-        let environment = self.environment.ok_or(BuildError::NoEnvironment)?;
-        let store = self.store.ok_or(BuildError::NoStore)?().await?;
-        if self.production && store.durability() == Durability::Volatile {
-            return Err(BuildError::NotDurable { store: store.describe() });
-        }
-        let environment = shared_clock::shared(environment, &*store);
-        let registry = Registry::of_program(&self.workflows, &self.without)?;
-        let steps: Vec<_> = RegisteredStep::linked().copied().chain(self.steps).collect();
-        let missing = self.needs.check(steps.iter(), registry.all(), &self.deps);
-        if !missing.is_empty() {
-            return Err(BuildError::MissingDeps { missing, provided: self.deps.names() });
-        }
-        // What answers instead of bodies needs no database.
-        if self.settings.advances && self.interceptor.is_none() {
-            transactions::check(&*store, steps.iter(), &self.needs)?;
-        }
-        let steps = steps.into_iter().map(|step| (step.def.path, step)).collect::<HashMap<_, _>>();
-        let mut verifiers = self.verifiers;
-        steps.values().for_each(|step| verifiers.know(step.def));
-        if let Some((step, kind)) = verifiers.lacking().filter(|_| self.settings.advances) {
-            let place = format!("{}:{}", step.file, step.line);
-            return Err(BuildError::NoVerifier { step: step.path, place, kind });
-        }
-        let serves = self.serves?;
-        prepare(&store, self.preparations).await?;
-        let store: Arc<dyn Store> = Arc::new(CodedStore::new(store, self.codec));
-        let registered = environment.monotonic();
-        let worker = register(
-            &*store,
-            &*environment,
-            self.settings.lease,
-            if self.settings.advances { registry.codes() } else { Vec::new() },
-        )
-        .await?;
-        if serves != Serves::ALL {
-            store.serve(&worker, serves.clone()).await?;
-        }
-        let streams = StreamHub::new(
-            Arc::clone(&store),
-            Arc::clone(&environment),
-            self.redaction.clone(),
-            self.settings.stream_poll,
-        );
-        let shared = EngineShared {
-            gauge: Arc::new(Gauge::new(Arc::clone(&environment))),
-            booking: SharedLock::default(),
-            streams,
-            store,
-            environment,
-            worker,
-            leases: Leases::new(self.settings.lease, registered),
-            deps: Arc::new(self.deps),
-            policy: self.policy,
-            interceptor: self.interceptor,
-            trace_bodies: self.trace_bodies,
-            approvals: self.approvals,
-            limits: self.limits,
-            retries: self.retries,
-            verifiers,
-            grace: self.grace,
-            cancel_grace: self.cancel_grace,
-            steps,
-            observers: broadcast::channel(4096).0,
-            redaction: self.redaction,
-        };
-        let inner = Arc::new_cyclic(|inner| Inner {
-            children: Arc::new(ChildRuns(Weak::clone(inner))),
-            shared: Arc::new(shared),
-            registry: RwLock::new(registry),
-            active: Mutex::default(),
-            cells: Mutex::default(),
-            wake_scheduler: Notify::new(),
-            wake_ticking: Arc::new(Notify::new()),
-            wake_gathering: Arc::new(Notify::new()),
-            stopping: false.into(),
-            draining: false.into(),
-            drained: OnceCell::new(),
-            hurried: false.into(),
-            hurry: Notify::new(),
-            vitals: Mutex::default(),
-            admission: Arc::default(),
-            loading: 0.into(),
-            load_slots: Semaphore::new(LOADS),
-            watch: Mutex::default(),
-            adoptions: Adoptions::default(),
-            lost: Mutex::default(),
-            ended: OnceCell::new(),
-            settings: self.settings,
-            serves,
-            others_first: false.into(),
-        });
-        if self.on_unfit == OnUnfit::Refuse
-            && let Err(error) = refuse_unfit(&inner).await
-        {
-            inner.shared.store.retire(&inner.shared.worker).await?;
-            return Err(error);
-        }
-        worker::spawn_tasks(&inner);
-        if inner.settings.advances {
-            spawn(ticking::tick(
-                Arc::downgrade(&inner),
-                Arc::clone(&inner.shared.environment),
-                inner.settings.poll,
-            ));
-            let environment = Arc::clone(&inner.shared.environment);
-            spawn(complete_starts(Arc::downgrade(&inner), environment, inner.settings.poll));
-        }
-        if let Some(retention) = self.retention.filter(|_| inner.settings.advances) {
-            spawn(retention::keep_purging(Arc::clone(&inner), retention));
-        }
-        Ok(Engine { _guard: Arc::new(Guard { inner: Arc::clone(&inner) }), inner })
-    }
-}
-
-/// Registers a worker of this engine, under a name that no other one has.
-async fn register(
-    store: &dyn Store,
-    environment: &dyn Environment,
-    lease: Duration,
-    codes: Vec<CodeId>,
-) -> Result<WorkerId, StoreError> {
-    // Two engines whose entropy is equal draw the same names, one after the other.
-    loop {
-        let worker = worker_id(environment);
-        if store.register(&worker, lease, codes.clone()).await? {
-            return Ok(worker);
-        }
-    }
-}
-
-fn worker_id(environment: &dyn Environment) -> WorkerId {
-    let mut bytes = [0; 16];
-    environment.fill_random(&mut bytes);
-    WorkerId::from(format!("worker-{}", uuid::Builder::from_random_bytes(bytes).into_uuid()))
 }

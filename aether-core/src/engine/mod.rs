@@ -20,6 +20,7 @@ mod queued_start;
 mod named_start;
 
 mod started_as;
+mod starting;
 
 mod handle;
 

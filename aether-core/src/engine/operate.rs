@@ -20,6 +20,7 @@ use crate::store::ledger::LedgerEntry;
 use crate::store::read::complete;
 use crate::store::records::{Message, RunRecord, Sent};
 use crate::view::levels::Trace;
+use crate::view::page::StepPage;
 use crate::view::run::RunView;
 use crate::vocabulary::id::RunId;
 use crate::vocabulary::masking::Masking;
@@ -86,9 +87,34 @@ impl Engine {
     /// # Errors
     /// [`StoreError`] when there is no such run or its journal is unreadable.
     pub async fn view(&self, run: &RunId) -> Result<RunView, StoreError> {
-        let mut view = RunView::load(&*self.inner.shared.store, run).await?;
+        Ok(self.measured(RunView::load(&*self.inner.shared.store, run).await?))
+    }
+
+    /// One page of the steps of a run, with everything else of its view. For runs of many steps: the rest of them is never in
+    /// memory. Executes nothing.
+    ///
+    /// ```
+    /// # use aether_core::engine::Engine;
+    /// # use aether_core::id::RunId;
+    /// # use aether_core::view::StepPage;
+    /// # async fn example(engine: &Engine, run: &RunId) -> Result<(), Box<dyn std::error::Error>> {
+    /// let view = engine.view_page(run, StepPage::last().size(20)).await?;
+    /// println!("{} steps, of which the last are", view.step_count());
+    /// for (number, step) in (view.first_step()..).zip(&view.steps) {
+    ///     println!("{number}: {} is {}", step.command, step.status);
+    /// }
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// [`StoreError`] when there is no such run or its journal is unreadable.
+    pub async fn view_page(&self, run: &RunId, page: StepPage) -> Result<RunView, StoreError> {
+        Ok(self.measured(RunView::load_page(&*self.inner.shared.store, run, page).await?))
+    }
+
+    fn measured(&self, mut view: RunView) -> RunView {
         view.history.limit = Some(self.inner.shared.limits.history);
-        Ok(view)
+        view
     }
 
     /// Every contract that a run made and every transition of a status, in order, with trigger, actor and time. Displays

@@ -4,7 +4,7 @@
 
 use sha2::{Digest as _, Sha256};
 
-use crate::store::api::END_REQUESTS;
+use crate::store::append::END_REQUESTS;
 use crate::vocabulary::id::{CommandId, InvocationId};
 use crate::vocabulary::payload::hex;
 

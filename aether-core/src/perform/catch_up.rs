@@ -8,7 +8,7 @@ use crate::journal::large_values::{LargeValue, final_outcome, returned};
 use crate::perform::call::{Next, StepCall};
 use crate::perform::confirm::Recovered;
 use crate::run::append::AppendExtras;
-use crate::store::api::StoredEffect;
+use crate::store::append::StoredEffect;
 use crate::store::ledger::{LedgerEntry, LedgerStatus, LedgerUpdate};
 use crate::store::read::effect_events;
 use crate::store::streams::kept_of;

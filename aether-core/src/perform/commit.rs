@@ -14,7 +14,7 @@ use crate::perform::call::StepCall;
 use crate::policy::replay::Mode;
 use crate::run::append::{AppendExtras, unencodable};
 use crate::run::taken::Taken;
-use crate::store::api::StoredEffect;
+use crate::store::append::StoredEffect;
 use crate::store::error::AppendError;
 use crate::store::ledger::LedgerStatus;
 use crate::store::streams::with_kept;

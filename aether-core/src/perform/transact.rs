@@ -27,7 +27,7 @@ use crate::run::log;
 use crate::sched::Mutex;
 use crate::step::body::Body;
 use crate::step::context::StepCx;
-use crate::store::api::{Rollback, Work};
+use crate::store::append::{Rollback, Work};
 use crate::store::error::StoreError;
 use crate::vocabulary::id::{CommandId, IdempotencyKey};
 use crate::vocabulary::outcome::{FailureClass, Outcome};

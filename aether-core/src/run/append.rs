@@ -16,7 +16,7 @@ use crate::run::log;
 use crate::run::taken::Taken;
 use crate::sched::spawn;
 use crate::store::ack::{Ack, AppendReply, Receipt};
-use crate::store::api::{Append, StatusChange, Work};
+use crate::store::append::{Append, StatusChange, Work};
 use crate::store::error::StoreError;
 use crate::store::ledger::{Acquire, LedgerUpdate};
 use crate::store::open_waits::OpenWaits;

@@ -25,7 +25,7 @@ use crate::sched::{AtomicWaker, HashMap, Mutex, Notify, OnceLock, SharedLock, mu
 use crate::step::body::{BodyError, Undo};
 use crate::step::cancellation::Cancellation;
 use crate::store::ack::DurableWatermark;
-use crate::store::api::StoredEffect;
+use crate::store::append::StoredEffect;
 use crate::store::ledger::{LedgerStatus, LedgerUpdate};
 use crate::store::open_waits::OpenWaits;
 use crate::store::records::Message;

@@ -16,7 +16,7 @@ use crate::run::claim::Run;
 use crate::run::fault::{CommandSummary, Divergence, Fault};
 use crate::run::matcher::recorded_side;
 use crate::run::unreadable::Unreadable;
-use crate::store::api::StoredEffect;
+use crate::store::append::StoredEffect;
 use crate::store::records::CodeChange;
 use crate::vocabulary::failure::Failure;
 use crate::vocabulary::id::{CommandId, IdempotencyKey};

@@ -175,7 +175,8 @@ mod tests {
     use super::*;
     use crate::journal::event::{NodeFinished, RunCreated};
     use crate::store::ack::{Ack, Receipt};
-    use crate::store::api::{Append, Store};
+    use crate::store::api::Store;
+    use crate::store::append::Append;
     use crate::store::intent::{DurableIntent, LedgerAnswer};
     use crate::store::memory::MemoryStore;
     use crate::store::records::NewRun;

@@ -3,7 +3,6 @@
 //! Promise: every call takes effect, whole, before it returns, and answers what every other store must answer. Clones
 //! share their content, so that a test can restart an engine on what the last one left.
 
-use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -12,32 +11,25 @@ use futures_util::FutureExt as _;
 use futures_util::future::{BoxFuture, ready};
 use jiff::Timestamp;
 
-use crate::journal::frame::{CHAIN_START, Frame, StoredFrame, chain};
+use crate::journal::frame::{StoredFrame, chain};
 use crate::journal::large_values::LargeValue;
-use crate::sched::{HashMap, Mutex};
-use crate::store::api::{Append, Durability, END_REQUESTS, StatusChange, Store, StoredEffect};
+use crate::sched::Mutex;
+use crate::store::api::{Durability, Store};
+use crate::store::append::{Append, StoredEffect};
 use crate::store::codes::{DefinitionRecord, ForeignRuns};
 use crate::store::error::{AppendError, StoreError};
-use crate::store::filter::{Cursor, RunFilter};
-use crate::store::ledger::{Acquired, LedgerEntry, LedgerStatus, LedgerUpdate, Reservation};
-use crate::store::memory::blobs::Blobs;
-use crate::store::memory::inbox::Inbox;
-use crate::store::memory::queues::Queues;
-use crate::store::memory::reservations::{Reservations, is_of_run};
-use crate::store::memory::schedules::Schedules;
-use crate::store::memory::streams::Streams;
-use crate::store::memory::waits::Waits;
-use crate::store::memory::workers::Workers;
+use crate::store::filter::RunFilter;
+use crate::store::ledger::{LedgerEntry, Reservation};
+use crate::store::memory::content::{Content, Run, corrupt};
 use crate::store::purge::{EndedRuns, Purged};
-use crate::store::queues::{DueStarts, KeyedStart, Limit, QueuePosition, QueueState};
+use crate::store::queues::{DueStarts, KeyedStart, Limit, QueuePosition};
 use crate::store::records::{
-    ClaimRequest, CodeChange, Created, Lease, Message, NewRun, RunRecord, Sent, Snapshot, Unread,
+    ClaimRequest, Created, Lease, Message, NewRun, RunRecord, Sent, Snapshot, Unread,
 };
 use crate::store::schedules::{DueSchedules, ScheduleRecord};
 use crate::store::streams::{StreamItem, StreamWrite};
 use crate::store::waits::{ListedWait, OpenWait, WaitFilter};
 use crate::store::workers::{KnownWorker, LostRun, Serving, WorkerRecord};
-use crate::vocabulary::contract::Status;
 use crate::vocabulary::id::{CodeId, CommandId, Epoch, IdempotencyKey, Position, RunId, WorkerId};
 use crate::vocabulary::payload::Payload;
 use crate::vocabulary::queue::{LimitPattern, Serves};
@@ -45,6 +37,7 @@ use crate::vocabulary::queue::{LimitPattern, Serves};
 mod blobs;
 mod claims;
 mod codes;
+mod content;
 mod inbox;
 mod purge;
 mod queued;
@@ -68,337 +61,6 @@ mod workers;
 pub struct MemoryStore {
     /// One lock around everything: it makes each append atomic, also where it touches a second run or the ledger.
     content: Arc<Mutex<Content>>,
-}
-
-#[derive(Debug, Default)]
-struct Content {
-    runs: HashMap<RunId, Run>,
-    /// Runs by the order of their creation.
-    created: BTreeMap<u64, RunId>,
-    creations: u64,
-    ledger: Vec<Option<LedgerEntry>>,
-    keys: HashMap<IdempotencyKey, usize>,
-    /// Business keys that are unique in their run.
-    business: HashMap<String, usize>,
-    reservations: Reservations,
-    messages: u64,
-    blobs: Blobs,
-    workers: Workers,
-    schedules: Schedules,
-    waits: Waits,
-    definitions: HashMap<CodeId, DefinitionRecord>,
-    queues: Queues,
-}
-
-#[derive(Debug)]
-struct Run {
-    record: RunRecord,
-    frames: Vec<StoredFrame>,
-    inbox: Inbox,
-    snapshot: Option<Snapshot>,
-    progress: HashMap<CommandId, Payload>,
-    effects: Vec<StoredEffect>,
-    streams: Streams,
-    /// A child notified it since it was claimed or last began to wait.
-    notified: bool,
-    /// Whether its owner holds a slot of its queue.
-    slot: bool,
-    /// When it may be ended without a slot, because its first turn was not granted.
-    lapses_at: Option<Timestamp>,
-}
-
-impl Run {
-    fn push(&mut self, frame: &Frame, at: Timestamp) {
-        if frame.count == 0 {
-            return;
-        }
-        let position = self.record.next;
-        let previous = self.frames.last().map_or(CHAIN_START, |last| last.chain);
-        self.frames.push(StoredFrame {
-            position,
-            at,
-            epoch: self.record.epoch,
-            text: frame.text.clone(),
-            chain: chain(&previous, position, at, &frame.text),
-            decoded: None,
-        });
-        self.record.next += Position::from(frame.count);
-    }
-
-    fn wake(&mut self, at: Timestamp) {
-        if !self.record.status.is_terminal() {
-            self.record.wake_at = Some(self.record.wake_at.map_or(at, |wake_at| wake_at.min(at)));
-        }
-    }
-
-    fn release(&mut self) {
-        self.record.owner = None;
-    }
-
-    fn change(&mut self, change: &StatusChange, at: Timestamp) {
-        self.record.status = change.status;
-        if change.status.is_terminal() {
-            self.record.wake_at = None;
-            self.record.parked = false;
-            self.lapses_at = None;
-            self.progress.clear();
-        } else if change.status == Status::Waiting {
-            self.record.wake_at = change.wake_at;
-            // A message that arrived after the worker's last look has set `wake_at`, and the line above has just
-            // overwritten it. Without this check the run would sleep with the message in its inbox.
-            let unread = self.inbox.after(change.seen).next().is_some();
-            if unread || std::mem::take(&mut self.notified) {
-                self.wake(at);
-            }
-            self.notified = false;
-        } else {
-            // A running run stays due: its lease protects it, and when the lease expires it can be claimed.
-            self.record.wake_at = Some(change.wake_at.unwrap_or(self.record.created_at));
-        }
-        if change.release || change.status.is_terminal() {
-            self.release();
-        }
-    }
-
-    fn is_asked_to_end(&self) -> bool {
-        self.inbox.after(0).any(|message| END_REQUESTS.contains(&&*message.topic))
-    }
-
-    /// Whether no worker holds it, or one of `silent`.
-    fn is_free(&self, silent: &[WorkerId]) -> bool {
-        !self.record.status.is_terminal()
-            && self.record.owner.as_ref().is_none_or(|owner| silent.contains(owner))
-    }
-
-    /// Whether it waits for a turn of its queue.
-    fn is_ready(&self) -> bool {
-        self.record.queue.waits_since.is_some()
-    }
-
-    /// When a claim must look at it. What waits for a turn waits for no time, but may expire.
-    fn next_look(&self) -> Option<Timestamp> {
-        let due = self.record.wake_at.filter(|_| !self.is_ready());
-        due.into_iter().chain(self.lapses_at).min()
-    }
-
-    fn is_open_at(&self, epoch: Epoch) -> bool {
-        self.record.epoch == epoch && !self.record.status.is_terminal()
-    }
-
-    fn is_due(&self, now: Timestamp) -> bool {
-        self.record.wake_at.is_some_and(|wake_at| wake_at <= now)
-    }
-}
-
-impl Content {
-    fn known(&mut self, run: &RunId) -> Result<&mut Run, StoreError> {
-        self.runs.get_mut(run).ok_or_else(|| StoreError::UnknownRun { run: run.clone() })
-    }
-
-    fn create(&mut self, new: NewRun) -> Created {
-        if let Some(run) = self.runs.get(&new.id) {
-            return Created::Existing(Box::new(run.record.clone()));
-        }
-        if let (Some(parent), Some(epoch)) = (&new.parent, new.parent_epoch)
-            && !self.runs.get(parent).is_some_and(|parent| parent.is_open_at(epoch))
-        {
-            return Created::ParentLost;
-        }
-        if let Some((limit, open)) = self.over_open(&new) {
-            return Created::OverLimit { limit, open };
-        }
-        let owned = new.owner.is_some();
-        let record = RunRecord {
-            id: new.id.clone(),
-            workflow: new.workflow,
-            version: new.version,
-            code: new.code,
-            parked: false,
-            status: if owned { Status::Running } else { Status::Pending },
-            digest: new.digest,
-            parent: new.parent,
-            created_at: new.at,
-            updated_at: new.at,
-            next: 0,
-            epoch: Epoch::from(owned),
-            owner: new.owner,
-            wake_at: Some(new.terms.not_before.unwrap_or(new.at).max(new.at)),
-            labels: new.labels,
-            traceparent: new.traceparent,
-            place: Cursor::new(self.creations + 1),
-            queue: QueueState {
-                started_at: (owned && new.terms.queue.is_some()).then_some(new.at),
-                waits_since: None,
-            },
-            terms: new.terms,
-        };
-        let is_queued = record.terms.queue.is_some();
-        let expires_at = record.terms.expires_at.filter(|_| is_queued && !owned);
-        let is_ready = is_queued && !owned && record.wake_at <= Some(new.at);
-        let mut run = Run {
-            record,
-            frames: Vec::new(),
-            inbox: Inbox::default(),
-            snapshot: None,
-            progress: HashMap::new(),
-            effects: Vec::new(),
-            streams: Streams::default(),
-            notified: false,
-            slot: is_queued && owned,
-            lapses_at: expires_at,
-        };
-        run.push(&new.frame, new.at);
-        self.creations += 1;
-        self.created.insert(self.creations, new.id.clone());
-        if is_queued {
-            self.queues.note_open(self.creations, &new.id);
-        }
-        self.runs.insert(new.id, run);
-        if is_ready {
-            self.make_ready(self.creations);
-        }
-        Created::New
-    }
-
-    fn create_fork(&mut self, new: NewRun, ledger: Vec<LedgerEntry>) -> Created {
-        let run = new.id.clone();
-        let created = self.create(new);
-        if created == Created::New {
-            for row in ledger {
-                if self.holder(&row).is_none() {
-                    self.insert(LedgerEntry { run: run.clone(), ..row });
-                }
-            }
-        }
-        created
-    }
-
-    /// All checks of an append. They come before its first change, so that a refused append leaves nothing behind.
-    fn check(&mut self, append: &Append) -> Result<(), AppendError> {
-        let record = &self.known(&append.run)?.record;
-        let run = append.run.clone();
-        // The epoch first: a worker that lost the run learns that, and not that its position is wrong.
-        if record.epoch != append.epoch {
-            return Err(AppendError::StaleEpoch { run, held: append.epoch, found: record.epoch });
-        }
-        if record.status.is_terminal() {
-            return Err(AppendError::RunEnded { run, status: record.status });
-        }
-        if record.next != append.expected {
-            return Err(AppendError::WrongPosition { run, expected: append.expected, found: record.next });
-        }
-        if append.unless_asked_to_end && self.known(&append.run)?.is_asked_to_end() {
-            return Err(AppendError::AskedToEnd { run });
-        }
-        // A row that this append acquires may also be changed by it.
-        let own = append.acquire.as_ref().map(|acquire| &acquire.entry.key);
-        match append.ledger.iter().find(|u| own != Some(&u.key) && !self.keys.contains_key(&u.key)) {
-            Some(update) => Err(corrupt(format!("there is no ledger row `{}` to change", update.key)).into()),
-            None => Ok(()),
-        }
-    }
-
-    fn append(&mut self, append: &Append) -> Result<Acquired, AppendError> {
-        self.check(append)?;
-        // Under the one lock of the store: between the look for a holder and the insert, no other run can get the key.
-        let (frame, acquired) = match &append.acquire {
-            None => (&append.frame, Acquired::NotAsked),
-            Some(acquire) => match self.holder(&acquire.entry) {
-                Some(row) => (&acquire.otherwise, Acquired::Taken(Box::new(row.clone()))),
-                None => {
-                    self.insert(acquire.entry.clone());
-                    (&append.frame, Acquired::Granted)
-                }
-            },
-        };
-        for update in &append.ledger {
-            self.settle(update, append.at);
-        }
-        let run = self.known(&append.run)?;
-        run.push(frame, append.at);
-        run.record.updated_at = append.at;
-        append.consumed.iter().for_each(|seq| run.inbox.consume(*seq, append.expected));
-        if let Some(renewal) = &append.renews {
-            self.renew(&append.run, append.expected, renewal);
-        }
-        self.waits.change(&append.run, &append.waits);
-        let run = self.known(&append.run)?;
-        append.streams.iter().for_each(|end| run.streams.end(end, append.epoch, append.at));
-        match &append.code {
-            Some(CodeChange::Adopted(code)) => {
-                (run.record.code, run.record.parked) = (code.clone(), false);
-            }
-            Some(CodeChange::Parked) => run.record.parked = true,
-            None => {}
-        }
-        if let Some(change) = &append.status {
-            run.change(change, append.at);
-            if let Some(other) = change.notify.as_ref().and_then(|other| self.runs.get_mut(other)) {
-                other.notified = true;
-                other.wake(append.at);
-            }
-        }
-        Ok(acquired)
-    }
-
-    /// The row that holds a key of `entry`.
-    fn holder(&self, entry: &LedgerEntry) -> Option<&LedgerEntry> {
-        let row = self.keys.get(&entry.key).and_then(|row| self.row(*row));
-        row.or_else(|| self.business.get(entry.business_key.as_ref()?).and_then(|row| self.row(*row)))
-    }
-
-    fn row(&self, row: usize) -> Option<&LedgerEntry> {
-        self.ledger.get(row).and_then(Option::as_ref)
-    }
-
-    fn insert(&mut self, entry: LedgerEntry) {
-        let row = self.ledger.len();
-        self.keys.insert(entry.key.clone(), row);
-        if let Some(key) = entry.business_key.as_ref().filter(|key| is_of_run(key)) {
-            self.business.insert(key.clone(), row);
-        }
-        self.ledger.push(Some(entry));
-    }
-
-    fn settle(&mut self, update: &LedgerUpdate, at: Timestamp) {
-        let row = self.keys.get(&update.key).and_then(|row| self.ledger.get_mut(*row));
-        let Some(row) = row.and_then(Option::as_mut) else { return };
-        row.status = update.status;
-        row.result.clone_from(&update.result);
-        row.error.clone_from(&update.error);
-        row.committed = update.committed;
-        row.finished_at = (update.status != LedgerStatus::Started).then_some(at);
-        // Only a definite failure frees the business key: every other status means that the call may have happened.
-        if update.status == LedgerStatus::Failed
-            && let Some(key) = row.business_key.take()
-        {
-            self.business.remove(&key);
-        }
-    }
-
-    fn send(&mut self, run: &RunId, mut message: Message) -> Result<Sent, StoreError> {
-        let seq = self.messages + 1;
-        let run = self.known(run)?;
-        if run.inbox.knows(&message.id) {
-            return Ok(Sent::Duplicate);
-        }
-        if run.record.status.is_terminal() {
-            return Ok(Sent::RunEnded(run.record.status));
-        }
-        message.seq = seq;
-        run.wake(message.at);
-        let is_new = run.record.terms.queue.is_some() && run.record.queue.started_at.is_none();
-        if is_new && END_REQUESTS.contains(&&*message.topic) {
-            run.lapses_at = Some(run.lapses_at.map_or(message.at, |at| at.min(message.at)));
-        }
-        run.inbox.push(message);
-        self.messages = seq;
-        Ok(Sent::Delivered)
-    }
-}
-
-fn corrupt(reason: String) -> StoreError {
-    StoreError::Corrupt { store: "memory".into(), reason }
 }
 
 impl MemoryStore {

@@ -4,6 +4,7 @@
 
 pub(crate) mod ack;
 pub(crate) mod api;
+pub(crate) mod append;
 pub(crate) mod codes;
 pub(crate) mod error;
 pub(crate) mod filter;
@@ -30,9 +31,8 @@ pub(crate) mod waits;
 pub(crate) mod workers;
 
 pub use ack::{Ack, AppendReply, DurableWatermark, Receipt};
-pub use api::{
-    Append, Durability, END_REQUESTS, Rollback, StatusChange, Store, StoreClock, StoredEffect, Work,
-};
+pub use api::{Durability, Store, StoreClock};
+pub use append::{Append, END_REQUESTS, Rollback, StatusChange, StoredEffect, Work};
 pub use codes::{DefinitionRecord, ForeignRuns};
 pub use error::{AppendError, StoreError};
 pub use filter::{Cursor, CursorError, RunFilter};

@@ -5,6 +5,7 @@
 
 use crate::view::ending::Ending;
 use crate::view::execution::{ENGINE, EventTime, Lifecycle, TimedEvent};
+use crate::view::page::{StepPage, Window};
 use crate::view::run::{EffectRecord, HistoryUse, LastFailure, RunView, StepView};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -59,6 +60,7 @@ impl RunView {
             newest: BTreeMap::new(),
             open: BTreeSet::new(),
             worker: ENGINE.into(),
+            window: None,
         }
     }
 
@@ -86,6 +88,19 @@ impl RunView {
     /// # Errors
     /// [`StoreError`] when there is no such run or its journal is unreadable.
     pub async fn load(store: &dyn Store, run: &RunId) -> Result<Self, StoreError> {
+        Self::read(store, run, None).await
+    }
+
+    /// Reads one page of the steps of a run, with everything else of its view, as [`RunView::load`] and [`RunView::page`] give
+    /// it. However long the run is, it is never in memory as a whole.
+    ///
+    /// # Errors
+    /// [`StoreError`] when there is no such run or its journal is unreadable.
+    pub async fn load_page(store: &dyn Store, run: &RunId, page: StepPage) -> Result<Self, StoreError> {
+        Self::read(store, run, Some(page)).await
+    }
+
+    async fn read(store: &dyn Store, run: &RunId, page: Option<StepPage>) -> Result<Self, StoreError> {
         let saved = store.snapshot(run).await?;
         // A snapshot that does not decode, such as one of another version, is ignored: it only saves work.
         let mut view = saved.and_then(|s| s.state.decode().ok()).unwrap_or_else(|| Self::new(run.clone()));
@@ -102,6 +117,12 @@ impl RunView {
             if view.position == from {
                 break;
             }
+            // A shorter one is read as a whole, so that the next page finds a snapshot.
+            if let Some(page) =
+                page.as_ref().filter(|_| view.position > SNAPSHOT_LARGEST && view.window.is_none())
+            {
+                view = view.page(page.clone());
+            }
         }
         if view.position == 0 {
             return Err(StoreError::UnknownRun { run: run.clone() });
@@ -115,7 +136,10 @@ impl RunView {
         if view.ending.is_none() && !view.status.is_terminal() {
             view.ending = Ending::requested(store, run).await?;
         }
-        Ok(view)
+        Ok(match page {
+            Some(page) if view.window.is_none() => view.page(page),
+            _ => view,
+        })
     }
 
     /// The commands whose outcome counts as complete.
@@ -139,7 +163,8 @@ impl RunView {
         let TimedEvent { at, event } = event.into();
         if matches!(event, Event::RunCreated(_)) && self.position > 0 {
             // The run continued as new. A snapshot may be of the generation before.
-            *self = Self { position: self.position, ..Self::new(self.run.clone()) };
+            let window = self.window.take().map(Window::reset);
+            *self = Self { position: self.position, window, ..Self::new(self.run.clone()) };
             self.began = self.position;
         }
         let now = EventTime { position: self.position, at };
@@ -148,34 +173,42 @@ impl RunView {
         self.apply_to_run(&event, now);
         self.spending.apply(&event);
         let Some(command) = event.command().cloned() else { return };
-        self.track(&command, &event, now);
+        if !self.passes_by(&command, &event) {
+            let before = self.extent();
+            self.apply_to_command(&command, event, now);
+            self.turn_page(before);
+        }
+    }
+
+    fn apply_to_command(&mut self, command: &CommandId, event: Event, now: EventTime) {
+        self.track(command, &event, now);
         match event {
-            Event::NodeStarted(e) => self.start_step(&command, e),
+            Event::NodeStarted(e) => self.start_step(command, e),
             Event::CommandEmitted(e) => {
-                let step = self.step_mut(&command, EffectClass::Llm);
+                let step = self.step_mut(command, EffectClass::Llm);
                 step.input = e.input.or(step.input.take());
                 step.attempts = e.attempt.saturating_add(1);
                 step.retry_due = None;
             }
-            Event::ToolInvocationStarted(e) => self.start_invocation(&command, e),
+            Event::ToolInvocationStarted(e) => self.start_invocation(command, e),
             Event::ToolInvocationFinished(e) => {
-                let step = self.step_mut(&command, EffectClass::Tool);
+                let step = self.step_mut(command, EffectClass::Tool);
                 step.in_doubt = false;
                 // Without either, the HTTP exchange before it is the value.
                 step.result = e.error.map(Err).or(e.result.map(Ok)).or(step.result.take());
             }
             Event::TransactionFinished(e) => {
-                let step = self.step_mut(&command, EffectClass::Transaction);
+                let step = self.step_mut(command, EffectClass::Transaction);
                 step.attempts = e.attempt.saturating_add(1);
                 step.retry_due = None;
                 step.result = e.error.map(Err).or(e.result.map(Ok));
             }
-            Event::InvocationResolved(e) => self.resolve_invocation(&command, e.decision),
+            Event::InvocationResolved(e) => self.resolve_invocation(command, e.decision),
             Event::StepRetried(e) => {
-                let step = self.step_mut(&command, EffectClass::Read);
+                let step = self.step_mut(command, EffectClass::Read);
                 step.attempts = e.attempt.saturating_add(1);
                 step.retry_due = Some(e.due);
-                step.last_failure = Some(LastFailure { at, error: e.error });
+                step.last_failure = Some(LastFailure { at: now.at, error: e.error });
                 step.in_doubt = false;
             }
             Event::StepCompensated(e) => {
@@ -184,37 +217,37 @@ impl RunView {
                 }
             }
             Event::HttpRecorded(e) => {
-                self.step_mut(&command, EffectClass::Http).result = Some(Ok(e.response));
+                self.step_mut(command, EffectClass::Http).result = Some(Ok(e.response));
             }
             Event::CommandCommitted(e) => {
                 let given = e.error.map(Err).or(e.result.map(Ok));
-                self.commit(now, &command, e.outcome, given);
+                self.commit(now, command, e.outcome, given);
             }
-            Event::PlanGenerated(e) => self.drawn(now, &command, EffectClass::Pure, Ok(e.plan)),
-            Event::StateChanged(e) => self.step_mut(&command, EffectClass::Tool).changes.push(e),
-            Event::StateConfirmed(e) => self.step_mut(&command, EffectClass::Tool).confirmations.push(e),
-            Event::NodeFinished(_) => self.step_mut(&command, EffectClass::Pure).finished = true,
-            Event::TimeRecorded(e) => self.drawn(now, &command, EffectClass::Time, Payload::encode(&e.value)),
-            Event::UuidRecorded(e) => self.drawn(now, &command, EffectClass::Uuid, Payload::encode(&e.value)),
-            Event::RandomRecorded(e) => self.drawn(now, &command, EffectClass::Random, Ok(e.value)),
+            Event::PlanGenerated(e) => self.drawn(now, command, EffectClass::Pure, Ok(e.plan)),
+            Event::StateChanged(e) => self.step_mut(command, EffectClass::Tool).changes.push(e),
+            Event::StateConfirmed(e) => self.step_mut(command, EffectClass::Tool).confirmations.push(e),
+            Event::NodeFinished(_) => self.step_mut(command, EffectClass::Pure).finished = true,
+            Event::TimeRecorded(e) => self.drawn(now, command, EffectClass::Time, Payload::encode(&e.value)),
+            Event::UuidRecorded(e) => self.drawn(now, command, EffectClass::Uuid, Payload::encode(&e.value)),
+            Event::RandomRecorded(e) => self.drawn(now, command, EffectClass::Random, Ok(e.value)),
             Event::HistoryMeasured(e) => {
-                self.drawn(now, &command, EffectClass::Time, Payload::encode(&e.events));
+                self.drawn(now, command, EffectClass::Time, Payload::encode(&e.events));
             }
             Event::TimerScheduled(_) => {
-                self.step_mut(&command, EffectClass::Time);
-                self.go(&command, Trigger::Start);
-                self.go(&command, Trigger::Suspend);
+                self.step_mut(command, EffectClass::Time);
+                self.go(command, Trigger::Start);
+                self.go(command, Trigger::Suspend);
             }
             Event::TimerFired(_) => {
-                self.go(&command, Trigger::Resume);
-                self.commit(now, &command, Outcome::Success, None);
+                self.go(command, Trigger::Resume);
+                self.commit(now, command, Outcome::Success, None);
             }
-            Event::WaitStarted(_) => self.suspend(&command, None),
-            Event::ApprovalRequested(e) => self.suspend(&command, Some(e.request)),
-            Event::WaitCompleted(e) => self.end_wait(now, &command, e.value),
-            Event::ApprovalDecided(e) => self.decide_approval(&command, &e.decision),
-            Event::CallbackAwaited(_) => self.go(&command, Trigger::Suspend),
-            Event::CallbackReceived(_) => self.resume(&command),
+            Event::WaitStarted(_) => self.suspend(command, None),
+            Event::ApprovalRequested(e) => self.suspend(command, Some(e.request)),
+            Event::WaitCompleted(e) => self.end_wait(now, command, e.value),
+            Event::ApprovalDecided(e) => self.decide_approval(command, &e.decision),
+            Event::CallbackAwaited(_) => self.go(command, Trigger::Suspend),
+            Event::CallbackReceived(_) => self.resume(command),
             _ => {}
         }
     }

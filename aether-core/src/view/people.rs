@@ -131,8 +131,8 @@ impl RunView {
     }
 
     fn keys(&self) -> Vec<&str> {
-        let mut keys: Vec<_> =
-            self.executions.iter().filter_map(|e| e.key.as_ref()).map(|k| k.as_str()).collect();
+        let kept = self.executions.iter().filter_map(|e| e.key.as_ref());
+        let mut keys: Vec<_> = kept.chain(self.keys_elsewhere()).map(|key| key.as_str()).collect();
         // Longest first: a key may be the beginning of another one.
         keys.sort_by_key(|key| std::cmp::Reverse(key.len()));
         keys

@@ -2,6 +2,7 @@
 
 use crate::view::ending::Ending;
 use crate::view::execution::{Execution, Lifecycle};
+use crate::view::page::Window;
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
@@ -38,7 +39,8 @@ pub struct RunView {
     pub parked: Option<RunParked>,
     /// The history of its status.
     pub lifecycle: Lifecycle,
-    /// Its steps and other commands, in the order in which they first appear.
+    /// Its steps and other commands, in the order in which they first appear: all, or those of one page, see
+    /// [`RunView::page`].
     pub steps: Vec<StepView>,
     /// Every effect that has an outcome, in the order of the outcomes.
     pub effects: Vec<EffectRecord>,
@@ -71,6 +73,9 @@ pub struct RunView {
     pub(super) open: BTreeSet<usize>,
     /// The worker that advances the run, as an actor.
     pub(super) worker: String,
+    /// Which steps are kept, where not all are.
+    #[serde(skip)]
+    pub(super) window: Option<Window>,
 }
 
 /// How much of the longest journal that an engine allows a run has used.

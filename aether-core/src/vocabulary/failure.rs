@@ -2,7 +2,6 @@
 //!
 //! Promise: an error is recorded and decoded like any other value, so a replay sees the error that the first run saw.
 
-use std::any::Any;
 use std::error::Error as StdError;
 use std::fmt;
 use std::time::Duration;
@@ -11,6 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::vocabulary::budget::OverBudget;
 use crate::vocabulary::id::{CommandId, RunId};
+pub use crate::vocabulary::known_errors::{ErrorHints, KnownError, KnownReport};
+use crate::vocabulary::known_errors::{in_report, known_elsewhere};
 use crate::vocabulary::outcome::{Classify, FailureClass};
 use crate::vocabulary::payload::Payload;
 use crate::vocabulary::waiting::TimeLimit;
@@ -316,112 +317,12 @@ fn over_budget(error: &(dyn StdError + 'static)) -> Option<OverBudget> {
     error.downcast_ref::<StepError<Failure>>()?.over_budget().cloned()
 }
 
-/// What the engine needs to know of an error: whether and when to try again.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ErrorHints {
-    /// Class of the error.
-    pub class: FailureClass,
-    /// Minimum wait before the next attempt; `None` leaves it to the retry policy.
-    pub retry_after: Option<Duration>,
-}
-
-impl ErrorHints {
-    /// The hints that an error gives by itself.
-    pub fn of(error: &impl Classify) -> Self {
-        Self { class: error.class(), retry_after: error.retry_after() }
-    }
-}
-
-/// Gives the hints for an error type of another crate, so that `?` keeps them. Register one with `inventory::submit!`.
-///
-/// ```standalone_crate
-/// use aether_core::failure::{ErrorHints, Failure, KnownError};
-/// use aether_core::outcome::FailureClass;
-/// # mod inventory { pub use ::inventory::submit; }
-/// inventory::submit! {
-///     KnownError(|error| {
-///         error.downcast_ref::<std::num::ParseIntError>()?;
-///         Some(ErrorHints { class: FailureClass::Permanent, retry_after: None })
-///     })
-/// }
-///
-/// # fn main() {
-/// let failure = Failure::from("x".parse::<u8>().unwrap_err());
-/// assert_eq!(failure.class(), FailureClass::Permanent);
-/// # }
-/// ```
-#[derive(Clone, Copy, Debug)]
-pub struct KnownError(pub fn(&(dyn StdError + 'static)) -> Option<ErrorHints>);
-
-inventory::collect!(KnownError);
-
-/// Finds the error in a report: a type that holds any error and is none itself. `?` works on every report; one that is
-/// registered keeps the class of the error that it was made of directly, too. `anyhow::Error` is known without this.
-///
-/// ```standalone_crate
-/// use aether_core::failure::{Failure, KnownReport};
-/// use aether_core::outcome::FailureClass;
-/// # mod inventory { pub use ::inventory::submit; }
-/// # mod eyre {
-/// #     use std::error::Error;
-/// #     pub struct Report(pub Box<dyn Error + Send + Sync>);
-/// #     impl std::ops::Deref for Report {
-/// #         type Target = dyn Error + Send + Sync;
-/// #         fn deref(&self) -> &Self::Target { &*self.0 }
-/// #     }
-/// #     impl From<Report> for Box<dyn Error + Send + Sync> {
-/// #         fn from(report: Report) -> Self { report.0.to_string().into() }
-/// #     }
-/// # }
-/// inventory::submit! {
-///     KnownReport(|any| any.downcast_ref::<eyre::Report>().map(|report| &**report as _))
-/// }
-///
-/// # fn main() {
-/// # let lost = eyre::Report(Box::new(std::io::Error::from(std::io::ErrorKind::ConnectionReset)));
-/// assert_eq!(Failure::from(lost).class(), FailureClass::Retryable);
-/// # }
-/// ```
-#[derive(Clone, Copy, Debug)]
-pub struct KnownReport(pub fn(&dyn Any) -> Option<&(dyn StdError + 'static)>);
-
-inventory::collect!(KnownReport);
-
-/// The error in a report, if `any` is one.
-fn in_report(any: &dyn Any) -> Option<&(dyn StdError + 'static)> {
-    if let Some(report) = any.downcast_ref::<anyhow::Error>() {
-        return Some(&**report);
-    }
-    inventory::iter::<KnownReport>.into_iter().find_map(|known| known.0(any))
-}
-
 /// The hints for one error, if its type gives any.
 fn known(error: &(dyn StdError + 'static)) -> Option<ErrorHints> {
-    of_registered(error).or_else(|| of_network(error))
-}
-
-/// A connection that fails is expected to work again.
-fn of_network(error: &(dyn StdError + 'static)) -> Option<ErrorHints> {
-    use std::io::ErrorKind as Kind;
-    match error.downcast_ref::<std::io::Error>()?.kind() {
-        Kind::ConnectionRefused
-        | Kind::ConnectionReset
-        | Kind::ConnectionAborted
-        | Kind::NotConnected
-        | Kind::BrokenPipe
-        | Kind::TimedOut
-        | Kind::HostUnreachable
-        | Kind::NetworkUnreachable
-        | Kind::NetworkDown => Some(ErrorHints { class: FailureClass::Retryable, retry_after: None }),
-        _ => None,
+    match error.downcast_ref::<StepError<Failure>>() {
+        Some(error) => Some(ErrorHints::of(error)),
+        None => known_elsewhere(error),
     }
-}
-
-fn of_registered(error: &(dyn StdError + 'static)) -> Option<ErrorHints> {
-    if let Some(error) = error.downcast_ref::<StepError<Failure>>() {
-        return Some(ErrorHints::of(error));
-    }
-    inventory::iter::<KnownError>.into_iter().find_map(|known| known.0(error))
 }
 
 /// Why a step call gave no value.

@@ -13,6 +13,7 @@ pub mod environment;
 pub(crate) mod error_text;
 pub mod failure;
 pub mod id;
+pub(crate) mod known_errors;
 pub mod labels;
 pub mod limits;
 pub(crate) mod masking;

@@ -6,6 +6,8 @@
 // rustdoc lists the methods of `Cx` in the order of its files, so the files stand in the order of need.
 pub(crate) mod context;
 
+mod draws;
+
 pub(crate) mod branch;
 
 pub(crate) mod signal;

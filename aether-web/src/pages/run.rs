@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use aether_core::engine::Hold;
 use aether_core::id::CommandId;
 use aether_core::store::{RunFilter, RunRecord, StoreError};
-use aether_core::view::RunView;
 use aether_core::view::pending::{Pending, Waiting};
+use aether_core::view::{RunView, StepPage};
 use askama::Template;
 use axum::extract::Path;
 use axum::http::StatusCode;
@@ -24,7 +24,7 @@ use crate::permissions::Actions;
 use crate::text::json::Shown;
 use crate::text::time::{When, between, count, length};
 use crate::timeline::bars::Moment;
-use crate::timeline::rows::{Row, Timeline, Wanted};
+use crate::timeline::rows::{PAGE, Row, Timeline};
 
 /// The page.
 #[derive(Debug, Template)]
@@ -90,18 +90,26 @@ struct Overview {
 /// What is read of a run for its page.
 struct Found {
     record: RunRecord,
+    /// The page of its steps that is shown.
     view: RunView,
     hold: Hold,
     pending: Vec<Pending>,
 }
 
-async fn find(ask: &Ask, id: &str) -> Result<Found, Response> {
+async fn find(ask: &Ask, id: &str, asked: Option<&CommandId>) -> Result<Found, Response> {
     let run = ask.run(id)?;
     let engine = ask.shared.engine();
     let fault = |error: StoreError| ask.store(&error);
     let record = engine.store().run(&run).await.map_err(fault)?;
     let Some(record) = record else { return Err(fault(StoreError::UnknownRun { run })) };
-    let view = engine.view(&run).await.map_err(fault)?;
+    let number = ask.get("page").and_then(|page| page.parse().ok());
+    let steps = match (number, asked) {
+        (Some(number), _) => StepPage::number(number),
+        (None, Some(command)) => StepPage::with(command.clone()),
+        (None, None) if record.status.is_terminal() => StepPage::number(1),
+        (None, None) => StepPage::last(),
+    };
+    let view = engine.view_page(&run, steps.size(PAGE)).await.map_err(fault)?;
     let hold = engine.why(&run).await.map_err(fault)?;
     // Only what waits is worth a look into the journal.
     let pending = match &hold {
@@ -112,23 +120,17 @@ async fn find(ask: &Ask, id: &str) -> Result<Found, Response> {
 }
 
 pub(crate) async fn page(ask: Ask, Path(id): Path<String>) -> Answer {
-    let found = find(&ask, &id).await?;
     let asked = ask.get("step").map(|step| CommandId::from(step.to_owned()));
-    let wanted = match (ask.get("page").and_then(|page| page.parse().ok()), &asked) {
-        (Some(page), _) => Wanted::Number(page),
-        (None, Some(command)) => Wanted::With(Some(command)),
-        (None, None) if found.record.status.is_terminal() => Wanted::Number(1),
-        (None, None) => Wanted::Last,
-    };
+    let found = find(&ask, &id, asked.as_ref()).await?;
     let unknown: BTreeSet<_> = found
         .pending
         .iter()
         .filter(|wait| wait.waiting == Waiting::Resolution)
         .map(|wait| wait.command.clone())
         .collect();
-    let timeline = Timeline::page(&found.view, wanted, &Moment { now: ask.now, unknown });
+    let timeline = Timeline::of(&found.view, &Moment { now: ask.now, unknown });
     let panel = match &asked {
-        Some(command) => match Panel::of(&ask, &found.view, command).await? {
+        Some(command) => match panel(&ask, &found.view, command).await? {
             None => {
                 let why = format!("the run has no command `{command}`");
                 let back = format!("/runs/{}", part(&id));
@@ -167,6 +169,15 @@ pub(crate) async fn page(ask: Ask, Path(id): Path<String>) -> Answer {
         entries,
         may,
     })
+}
+
+/// The panel of a command of this run, which may be on another page than that which is shown.
+async fn panel(ask: &Ask, shown: &RunView, command: &CommandId) -> Result<Option<Panel>, Response> {
+    if shown.step(command).is_some() {
+        return Panel::of(ask, shown, command).await;
+    }
+    let own = ask.shared.engine().view_page(&shown.run, StepPage::with(command.clone()).size(1)).await;
+    Panel::of(ask, &own.map_err(|error| ask.store(&error))?, command).await
 }
 
 impl Page {

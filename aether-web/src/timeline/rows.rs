@@ -92,32 +92,10 @@ impl State {
     }
 }
 
-/// Which page of the commands is asked for.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Wanted<'a> {
-    /// The page of this number, from 1.
-    Number(usize),
-    /// That with this command; the first where there is none.
-    With(Option<&'a CommandId>),
-    /// The last.
-    Last,
-}
-
 impl Timeline {
-    /// A page of `view`.
-    pub(crate) fn page(view: &RunView, wanted: Wanted<'_>, moment: &Moment) -> Self {
-        let pages = view.steps.len().div_ceil(PAGE).max(1);
-        let page = match wanted {
-            Wanted::Number(page) => page.clamp(1, pages),
-            Wanted::Last => pages,
-            Wanted::With(command) => {
-                let at =
-                    command.and_then(|command| view.steps.iter().position(|step| step.command == *command));
-                at.unwrap_or(0) / PAGE + 1
-            }
-        };
-        let steps = view.steps.get((page - 1) * PAGE..).unwrap_or_default();
-        let steps = steps.get(..PAGE.min(steps.len())).unwrap_or_default();
+    /// Of a view that is a page of [`PAGE`] steps.
+    pub(crate) fn of(view: &RunView, moment: &Moment) -> Self {
+        let steps = view.steps.as_slice();
         let places: HashMap<&CommandId, usize> =
             steps.iter().enumerate().map(|(at, step)| (&step.command, at)).collect();
         let mut found: Vec<Vec<Stretch>> = vec![Vec::new(); steps.len()];
@@ -144,9 +122,9 @@ impl Timeline {
             rows: rows.map(|((step, stretches), attempts)| row(step, stretches, attempts, &scale)).collect(),
             folds: scale.folds.iter().map(Mark::from).collect(),
             took: ends.map(|(from, to)| length(between(from, to))).unwrap_or_default(),
-            page,
-            pages,
-            commands: count(view.steps.len() as u64),
+            page: view.first_step() / PAGE + 1,
+            pages: view.step_count().div_ceil(PAGE).max(1),
+            commands: count(view.step_count() as u64),
         }
     }
 }

@@ -14,6 +14,7 @@ use super::lives::{Invoked, Lived};
 use super::model::{CALLED_OFF, Expected, Facts, Prediction, predict};
 use super::program::{Block, Call, Ending, Word};
 use super::steps::Kind;
+use crate::view_pages::held_against_pages;
 
 type Verdict<T = ()> = Result<T, String>;
 
@@ -235,6 +236,7 @@ fn deeds(lived: &Lived, prediction: &Prediction) -> Verdict {
 fn folded(run: &str, lived: &Lived, prediction: &Prediction) -> Verdict {
     let Some(events) = lived.journals.get(run) else { return Err(format!("there is no run {run}")) };
     let view = RunView::fold(RunId::new(run).unwrap(), events.iter().cloned());
+    held_against_pages(events).map_err(|wrong| format!("{run}, {wrong}"))?;
     let steps = view.steps.iter().filter(|step| !is_lost(run, &step.command, prediction));
     let found: BTreeMap<String, _> = steps.map(|step| (step.command.to_string(), step)).collect();
     let expected: BTreeMap<&String, &Expected> = prediction

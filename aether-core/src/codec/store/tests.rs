@@ -7,7 +7,7 @@ use crate::codec::runs::is_asked_end;
 use crate::codec::seal::Seal;
 use crate::journal::event::{Event, RunCancelled, RunCreated, RunTerminated, Uncompensated};
 use crate::journal::frame::{CHAIN_START, Frame};
-use crate::store::api::END_REQUESTS;
+use crate::store::append::END_REQUESTS;
 use crate::store::memory::MemoryStore;
 use crate::vocabulary::codec::{CodecError, EncodedPayload, PayloadCodec, PayloadPlace};
 use crate::vocabulary::payload::Digest;

@@ -19,7 +19,7 @@ use crate::engine::code::code_of;
 use crate::engine::inner::{Inner, now};
 use crate::run::fault::Fault;
 use crate::sched::HashMap;
-use crate::store::api::END_REQUESTS;
+use crate::store::append::END_REQUESTS;
 use crate::store::codes::{DefinitionRecord, ForeignRuns};
 use crate::store::error::StoreError;
 use crate::store::records::{ClaimRequest, Lease, RunRecord};

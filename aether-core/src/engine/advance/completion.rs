@@ -23,7 +23,7 @@ use crate::run::log;
 use crate::run::program::{Children, Completion};
 use crate::run::taken::Taken;
 use crate::sched::mutated;
-use crate::store::api::StatusChange;
+use crate::store::append::StatusChange;
 use crate::vocabulary::contract::Status;
 use crate::vocabulary::failure::Failure;
 use crate::vocabulary::id::{CommandId, RunId};

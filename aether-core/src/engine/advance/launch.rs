@@ -31,7 +31,7 @@ use crate::run::fault::Fault;
 use crate::run::log;
 use crate::run::program::Completion;
 use crate::sched::{JoinHandle, mutated, spawn};
-use crate::store::api::StatusChange;
+use crate::store::append::StatusChange;
 use crate::store::error::{AppendError, StoreError};
 use crate::store::records::{Lease, RunRecord};
 use crate::vocabulary::code::RunCode;

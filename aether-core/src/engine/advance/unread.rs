@@ -14,7 +14,7 @@ use crate::run::end::RunEnd;
 use crate::run::fault::Fault;
 use crate::run::log;
 use crate::store::ack::{Ack, DurableWatermark};
-use crate::store::api::{Append, StatusChange};
+use crate::store::append::{Append, StatusChange};
 use crate::store::error::{AppendError, StoreError};
 use crate::store::records::{Message, RunRecord};
 use crate::store::waits::{WaitChange, WaitFilter};

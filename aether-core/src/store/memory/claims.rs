@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 
-use crate::store::memory::{Content, Run};
+use crate::store::memory::content::{Content, Run};
 use crate::store::queueing::places_of_queues;
 use crate::store::records::{ClaimRequest, Lease};
 use crate::store::workers::{KnownWorker, LostRun, WorkerRecord};

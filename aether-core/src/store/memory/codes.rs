@@ -5,7 +5,7 @@
 use std::ops::Bound;
 
 use crate::store::codes::{DefinitionRecord, ForeignRuns};
-use crate::store::memory::Content;
+use crate::store::memory::content::Content;
 use crate::store::records::RunRecord;
 
 impl Content {

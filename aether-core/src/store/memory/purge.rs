@@ -4,7 +4,7 @@
 
 use std::ops::Bound;
 
-use crate::store::memory::Content;
+use crate::store::memory::content::Content;
 use crate::store::memory::reservations::is_of_run;
 use crate::store::purge::{EndedRuns, Purged};
 use crate::store::records::RunRecord;

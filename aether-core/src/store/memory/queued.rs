@@ -8,7 +8,7 @@ use std::convert::Infallible;
 use jiff::Timestamp;
 
 use crate::store::error::StoreError;
-use crate::store::memory::Content;
+use crate::store::memory::content::Content;
 use crate::store::memory::queues::ReadyRun;
 use crate::store::queueing::{Lane, Picker, QueueCounts, QueueTable};
 use crate::store::queues::{Limit, LimitKind, QueuePosition};

@@ -2,7 +2,7 @@
 //!
 //! Promise: what a [`Renewal`] does not name stays.
 
-use crate::store::memory::Content;
+use crate::store::memory::content::Content;
 use crate::store::renewal::Renewal;
 use crate::vocabulary::id::{Position, RunId};
 

@@ -10,7 +10,7 @@ use super::*;
 use crate::journal::event::{Event, NodeFinished, RunContinued};
 use crate::journal::frame::Frame;
 use crate::store::ack::Ack;
-use crate::store::api::{Append, StatusChange};
+use crate::store::append::{Append, StatusChange};
 use crate::store::ledger::{Acquire, LedgerUpdate};
 use crate::store::memory::MemoryStore;
 use crate::store::purge::Purged;
