@@ -65,6 +65,7 @@ pages! {
     mcp = "mcp"
     operating = "operating"
     people = "people"
+    performance = "performance"
     postgres = "postgres"
     sql = "sql"
     step_limits = "step-limits"

@@ -378,9 +378,10 @@ impl RunView {
     }
 
     pub(super) fn step_mut(&mut self, command: &CommandId, class: EffectClass) -> &mut StepView {
-        let steps = &mut self.steps;
-        let at = *self.index.entry(command.as_str().to_owned()).or_insert_with(|| {
-            steps.push(StepView {
+        // A view that was read may say anything of its places.
+        let known = self.index.get(command.as_str()).copied().filter(|place| *place < self.steps.len());
+        let place = known.unwrap_or_else(|| {
+            self.steps.push(StepView {
                 command: command.clone(),
                 class,
                 status: Status::Pending,
@@ -399,9 +400,11 @@ impl RunView {
                 changes: Vec::new(),
                 confirmations: Vec::new(),
             });
-            steps.len() - 1
+            let place = self.steps.len() - 1;
+            self.index.insert(command.as_str().to_owned(), place);
+            place
         });
-        &mut steps[at]
+        &mut self.steps[place]
     }
 
     pub(super) fn class_of(&mut self, command: &CommandId) -> EffectClass {

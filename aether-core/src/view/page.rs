@@ -4,15 +4,18 @@
 //! a run of any length is folded in the memory that one page takes, and some bytes for the id of each step.
 
 use std::collections::BTreeSet;
+use std::num::NonZeroUsize;
 use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
 
 use crate::journal::event::Event;
 use crate::view::execution::Execution;
 use crate::view::run::RunView;
 use crate::vocabulary::id::{CommandId, IdempotencyKey};
 
-/// Steps of a page, where nobody says how many.
-const SIZE: usize = 200;
+/// Steps of a page, where nobody says how many: 200.
+const SIZE: NonZeroUsize = NonZeroUsize::MIN.saturating_add(199);
 /// The place of a step that is on no page which is kept.
 const ELSEWHERE: usize = usize::MAX;
 
@@ -24,13 +27,13 @@ const ELSEWHERE: usize = usize::MAX;
 /// let page = StepPage::last().size(50);
 /// # let _ = page;
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StepPage {
-    size: usize,
+    size: NonZeroUsize,
     wanted: Wanted,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum Wanted {
     Number(usize),
     With(CommandId),
@@ -56,12 +59,12 @@ impl StepPage {
     /// So many steps a page, at least one.
     #[must_use]
     pub fn size(self, steps: usize) -> Self {
-        Self { size: steps.max(1), ..self }
+        Self { size: NonZeroUsize::new(steps).unwrap_or(NonZeroUsize::MIN), ..self }
     }
 }
 
 /// What a view keeps while it is folded: the newest page, until the wanted one has come.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Window {
     page: StepPage,
     /// Number of the first step that is kept, from 0.
@@ -83,10 +86,10 @@ impl Window {
 
     /// Whether the next step, of this number, is kept; it may begin a page, and then those before it are not any more.
     fn take(&mut self, number: usize, command: &CommandId) -> bool {
-        let size = self.page.size;
         if self.is_found {
             return self.places().contains(&number);
         }
+        let size = self.page.size;
         self.first = number - number % size;
         self.is_found = match &self.page.wanted {
             Wanted::Number(wanted) => self.first / size + 1 == *wanted,
@@ -98,7 +101,7 @@ impl Window {
 
     /// Where its steps are among all.
     fn places(&self) -> Range<usize> {
-        self.first..self.first.saturating_add(self.page.size)
+        self.first..self.first.saturating_add(self.page.size.get())
     }
 }
 

@@ -74,7 +74,7 @@ pub struct RunView {
     /// The worker that advances the run, as an actor.
     pub(super) worker: String,
     /// Which steps are kept, where not all are.
-    #[serde(skip)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) window: Option<Window>,
 }
 
