@@ -81,7 +81,10 @@ impl Readers {
         answer.await.unwrap_or_else(|_| Err(gone(&self.store)))
     }
 
-    /// Answers what was asked and ends the threads.
+    /// Answers what was asked, ends the threads and closes their connections.
+    ///
+    /// To be called before the writer closes its own: the connection that closes last copies the log into the file and
+    /// deletes it, and of connections that close at the same time none finds itself to be the last.
     pub(crate) fn stop(&self) {
         self.jobs.lock().unwrap_or_else(PoisonError::into_inner).take();
         let threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));

@@ -211,7 +211,6 @@ impl SqliteStore {
     }
 
     fn join(&self) {
-        self.readers.stop();
         let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(writer) = writer {
             let _a_panic_was_reported = writer.join();
@@ -223,6 +222,7 @@ impl SqliteStore {
 
 impl Drop for SqliteStore {
     fn drop(&mut self) {
+        self.readers.stop();
         let (closer, _) = oneshot::channel();
         drop(self.ops.send(Op::Close(closer)));
         self.join();
@@ -730,6 +730,7 @@ impl Store for SqliteStore {
     /// more (after [`SqliteOptions::lock_patience`], if another process holds the file).
     fn close(&self) -> BoxFuture<'_, Result<(), StoreError>> {
         Box::pin(async move {
+            self.readers.stop();
             let (closer, closed) = oneshot::channel();
             drop(self.ops.send(Op::Close(closer)));
             let closed = closed.await.unwrap_or(Ok(()));

@@ -15,7 +15,8 @@ use aether_core::store::{
     Append, AppendError, ClaimRequest, Message, NewRun, Receipt, RunFilter, SilentWorker, StatusChange,
     Store, StoreError,
 };
-use aether_sqlite::SqliteStore;
+use aether_sqlite::{SqliteOptions, SqliteStore};
+use futures_util::future::join_all;
 use rusqlite::Connection;
 use tempfile::TempDir;
 
@@ -79,6 +80,27 @@ async fn a_closed_store_says_so() {
     assert!(gone(&store.create(new_run("b")).await.unwrap_err()));
     assert!(gone(&store.run(&id("a")).await.unwrap_err()));
     assert!(!path.with_extension("db-wal").exists(), "closing folds the log into the file");
+}
+
+/// Of connections that close at the same time none is the last one, and the log would stay.
+#[tokio::test]
+async fn a_store_that_was_closed_or_dropped_is_one_file_however_many_readers_it_has() {
+    for round in 0..200 {
+        let (_folder, path) = place();
+        let options = SqliteOptions { readers: 8, ..SqliteOptions::default() };
+        let store = SqliteStore::open_with(&path, options).unwrap();
+        store.create(new_run("a")).await.unwrap();
+        // So that every reader has a connection.
+        let reads = join_all((0..64).map(|_| store.load(&id("a"), 0))).await;
+        assert!(reads.iter().all(Result::is_ok));
+        let appended = queue(&store, event("a", 1, 1));
+        match round % 2 {
+            0 => store.close().await.unwrap(),
+            _ => drop(store),
+        }
+        appended.await.unwrap().unwrap();
+        assert!(!path.with_extension("db-wal").exists(), "the log is there after close number {round}");
+    }
 }
 
 #[tokio::test]
