@@ -33,7 +33,8 @@ async fn work(_cx: &mut StepCx, number: u32, takes_ms: u64) -> Result<String> {
 }
 
 #[workflow]
-async fn shift(cx: &mut Cx, (steps, takes_ms): (u32, u64)) -> Result<usize> {
+async fn shift(cx: &mut Cx, size: (u32, u64)) -> Result<usize> {
+    let (steps, takes_ms) = size;
     let mut length = 0;
     for number in 0..steps {
         length += work(cx, number, takes_ms).await?.len();

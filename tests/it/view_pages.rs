@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use aether::engine::Limits;
 use aether::id::{CommandId, RunId};
 use aether::prelude::*;
-use aether::store::MemoryStore;
 use aether::store::event::Event;
 use aether::view::{RunView, StepPage};
 
@@ -94,8 +93,8 @@ async fn pay(cx: &mut StepCx) -> Result<String> {
 
 /// Repeat what was said.
 #[step(effect = "pure")]
-fn repeat(said: String) -> String {
-    said
+async fn repeat(said: String) -> Result<String> {
+    Ok(said)
 }
 
 /// Pay, and pass the word on.
@@ -108,7 +107,7 @@ async fn pays(cx: &mut Cx, _none: ()) -> Result<String> {
 
 async fn engine() -> Engine {
     let limits = Limits { history: u64::MAX, ..Limits::default() };
-    Engine::builder().store(MemoryStore::new()).limits(limits).start().await.unwrap()
+    Engine::builder().memory().limits(limits).start().await.unwrap()
 }
 
 async fn events(engine: &Engine, run: &RunId) -> Vec<Event> {

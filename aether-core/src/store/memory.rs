@@ -11,7 +11,7 @@ use futures_util::FutureExt as _;
 use futures_util::future::{BoxFuture, ready};
 use jiff::Timestamp;
 
-use crate::journal::frame::{StoredFrame, chain};
+use crate::journal::frame::StoredFrame;
 use crate::journal::large_values::LargeValue;
 use crate::sched::Mutex;
 use crate::store::api::{Durability, Store};
@@ -20,7 +20,7 @@ use crate::store::codes::{DefinitionRecord, ForeignRuns};
 use crate::store::error::{AppendError, StoreError};
 use crate::store::filter::RunFilter;
 use crate::store::ledger::{LedgerEntry, Reservation};
-use crate::store::memory::content::{Content, Run, corrupt};
+use crate::store::memory::content::{Content, Run};
 use crate::store::purge::{EndedRuns, Purged};
 use crate::store::queues::{DueStarts, KeyedStart, Limit, QueuePosition};
 use crate::store::records::{

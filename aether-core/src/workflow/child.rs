@@ -11,8 +11,6 @@ use std::pin::Pin;
 use std::sync::{Arc, PoisonError};
 use std::task::{Context, Poll};
 
-use futures_util::FutureExt as _;
-
 use crate::run::claim::Run;
 use crate::run::program::RegisteredWorkflow;
 use crate::sched::Mutex;

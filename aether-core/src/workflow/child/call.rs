@@ -30,7 +30,6 @@ use crate::vocabulary::labels::Labels;
 use crate::vocabulary::outcome::{EffectClass, Outcome};
 use crate::vocabulary::payload::{Answered, Digest, Payload, PayloadError};
 use crate::vocabulary::trace::SpanName;
-use crate::workflow::definition::Workflow;
 use crate::workflow::reading::{Sites, read_recorded};
 use crate::workflow::ticket::Ticket;
 
