@@ -146,6 +146,7 @@ pub(crate) fn serve(
             Vec::new()
         }
     };
+    copy_log(&conn, store);
     if let Err((_, error)) = conn.close() {
         tracing::warn!(%store, %error, "closing the file failed; everything acknowledged is in it");
     }
@@ -153,6 +154,23 @@ pub(crate) fn serve(
     // whose end `SqliteStore::close` waits for as well.
     for (closer, closed) in closers {
         let _asker_gone = closer.send(closed);
+    }
+}
+
+/// Copies the log into the file, as far as no reader of another process needs what is there. The connection that closes last
+/// would do that too; but where several processes close at the same moment, none of them may be the last.
+fn copy_log(conn: &Connection, store: &str) {
+    let copy = || conn.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| row.get(0));
+    // Another process that copies may have begun before the last write of this one.
+    for _ in 0..100 {
+        match copy() {
+            Ok(true) => sleep(Duration::from_millis(10)),
+            Ok(false) => return,
+            Err(error) => {
+                tracing::warn!(%store, %error, "the log could not be copied into the file; nothing in it is lost");
+                return;
+            }
+        }
     }
 }
 

@@ -103,6 +103,32 @@ async fn a_store_that_was_closed_or_dropped_is_one_file_however_many_readers_it_
     }
 }
 
+/// As two processes that are told to stop at the same time.
+#[tokio::test]
+async fn a_file_is_complete_alone_when_two_stores_have_closed_it_at_the_same_time() {
+    for round in 0..100 {
+        let (folder, path) = place();
+        let stores = [SqliteStore::open(&path).unwrap(), SqliteStore::open(&path).unwrap()];
+        for (store, name) in stores.iter().zip(["a", "b"]) {
+            store.create(new_run(name)).await.unwrap();
+            put(store, name, 1, 1).await.unwrap();
+            store.load(&id(name), 0).await.unwrap();
+        }
+        let closing = stores.map(|store| std::thread::spawn(move || drop(store)));
+        closing.into_iter().for_each(|closing| closing.join().unwrap());
+        let alone = folder.path().join("copy").with_extension(round.to_string());
+        std::fs::copy(&path, &alone).unwrap();
+        let copy = SqliteStore::open(&alone).unwrap();
+        for name in ["a", "b"] {
+            assert_eq!(
+                copy.run(&id(name)).await.unwrap().map(|run| run.next),
+                Some(2),
+                "{name}, round {round}"
+            );
+        }
+    }
+}
+
 #[tokio::test]
 async fn two_stores_on_one_file_see_each_other() {
     let (_folder, path) = place();
