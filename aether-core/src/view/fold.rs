@@ -5,8 +5,8 @@
 
 use crate::view::ending::Ending;
 use crate::view::execution::{ENGINE, EventTime, Lifecycle, TimedEvent};
-use crate::view::page::{StepPage, Window};
 use crate::view::run::{EffectRecord, HistoryUse, LastFailure, RunView, StepView};
+use crate::view::window::{StepPage, Window};
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;

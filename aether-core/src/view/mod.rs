@@ -8,7 +8,7 @@ pub(crate) mod ending;
 pub(crate) mod execution;
 mod fold;
 pub(crate) mod levels;
-pub(crate) mod page;
+mod page;
 pub mod pending;
 pub(crate) mod people;
 pub(crate) mod retrying;
@@ -16,14 +16,15 @@ pub(crate) mod run;
 mod text;
 mod track;
 pub(crate) mod wait_ref;
+pub(crate) mod window;
 
 pub use ending::Ending;
 pub use execution::{
     CALLBACK, CLOCK, ENGINE, EventTime, Execution, HISTORY_CAP, Lifecycle, Purpose, TimedEvent, Transition,
 };
 pub use levels::{Action, Audit, Request, StepResult, Trace, TraceEntry};
-pub use page::StepPage;
 pub use people::{PeopleStep, PeopleView};
 pub use retrying::Retrying;
 pub use run::{EffectRecord, HistoryUse, LastFailure, RunView, StepView};
 pub use wait_ref::WaitRef;
+pub use window::StepPage;

@@ -2,7 +2,7 @@
 
 use crate::view::ending::Ending;
 use crate::view::execution::{Execution, Lifecycle};
-use crate::view::page::Window;
+use crate::view::window::Window;
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
