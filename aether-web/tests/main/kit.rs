@@ -94,7 +94,8 @@ impl Visitor {
         let serving = tokio::spawn(async move { server.run().await.unwrap() });
         // There is no TLS here, and a client asks for a provider all the same.
         let _had_one = rustls::crypto::ring::default_provider().install_default();
-        let client = Client::builder().redirect(Policy::none()).build().unwrap();
+        // A connection that is kept may be closed by the server in the moment in which it is used again.
+        let client = Client::builder().redirect(Policy::none()).pool_max_idle_per_host(0).build().unwrap();
         let token = opened_by.split_once("token=").unwrap().1.to_owned();
         let mut visitor = Self { client, url, opened_by, cookie: String::new(), serving };
         let opened = visitor.send("/login", &[("token", &token)]).await;
