@@ -92,9 +92,9 @@ async fn pay(cx: &mut StepCx) -> Result<String> {
 }
 
 /// Repeat what was said.
-#[step(effect = "pure")]
-async fn repeat(said: String) -> Result<String> {
-    Ok(said)
+#[step(effect = "read")]
+async fn repeat(_cx: &mut StepCx, said: &str) -> Result<String> {
+    Ok(said.to_owned())
 }
 
 /// Pay, and pass the word on.
@@ -102,7 +102,7 @@ async fn repeat(said: String) -> Result<String> {
 async fn pays(cx: &mut Cx, _none: ()) -> Result<String> {
     let said = pay(cx).await?;
     cx.uuid().await;
-    Ok(repeat(cx, said).await?)
+    Ok(repeat(cx, &said).await?)
 }
 
 async fn engine() -> Engine {
