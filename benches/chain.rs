@@ -66,9 +66,10 @@ impl Options {
 
     fn runs(&self, inflight: u32) -> u32 {
         match (self.runs, inflight) {
-            (0, ..8) => 200 * inflight,
-            (0, ..=100) => 2_000,
-            (0, _) => 5 * inflight,
+            // Seconds, not tenths: what a new file and new threads cost at first should not count.
+            (0, ..8) => 1_000 * inflight,
+            (0, ..=100) => 6_000,
+            (0, _) => 10 * inflight,
             (runs, _) => runs,
         }
     }
