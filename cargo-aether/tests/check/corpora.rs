@@ -43,6 +43,28 @@ fn sins() -> Vec<Case> {
     sins
 }
 
+/// The programs that compile in the tests of the attributes: what a message of the compiler advises, and agents as people
+/// write them.
+fn remedies() -> Vec<Case> {
+    let folders = std::fs::read_dir(root().join("tests/ui")).unwrap().map(|folder| folder.unwrap().path());
+    let of_folder = |folder: PathBuf| {
+        let of = folder.file_name().unwrap().to_str().unwrap().to_lowercase();
+        let files = std::fs::read_dir(folder.join("pass")).into_iter().flatten();
+        files
+            .map(|file| file.unwrap().path())
+            .filter(|path| path.extension().is_some_and(|it| it == "rs"))
+            .map(move |path| {
+                let name = format!("{of}_{}", path.file_stem().unwrap().display());
+                Case { name, how: String::new(), path }
+            })
+    };
+    let mut remedies: Vec<Case> = folders.filter(|path| path.is_dir()).flat_map(of_folder).collect();
+    // As a module of another crate, or without a crate that only they use, these two do not compile.
+    remedies.retain(|remedy| !["quiet_renamed", "record_eyre"].contains(&remedy.name.as_str()));
+    remedies.sort_by(|a, b| a.name.cmp(&b.name));
+    remedies
+}
+
 /// The text of a crate with a module a case.
 fn modules(cases: &[Case]) -> String {
     let mut text = String::from("#![allow(warnings)]\n");
@@ -63,6 +85,16 @@ fn found() -> &'static [Finding] {
         for name in ["held_out", "clean", "flows"] {
             project.package(name, &[], "lib.rs", &modules(&cases(&corpus(name))));
         }
+        let mut root = String::from("#![allow(warnings)]\n");
+        for Case { name, path, .. } in remedies() {
+            // Each is a program that denies warnings, such as that nobody calls its `main`.
+            let text = std::fs::read_to_string(&path).unwrap().replace("#![deny(warnings)]", "");
+            // In a folder of its own, for one of them includes itself by its name.
+            let file = format!("{name}/{}", path.file_name().unwrap().display());
+            project.write(&format!("remedies/src/{file}"), &text);
+            let _writing_to_a_string = writeln!(root, "#[path = {file:?}]\npub mod {name};");
+        }
+        project.package("remedies", &[], "lib.rs", &root);
         project.package("doors", &[], "lib.rs", &std::fs::read_to_string(corpus("doors.rs")).unwrap());
         for (service, crates) in SERVICES {
             for name in crates {
@@ -156,6 +188,8 @@ fn of_the_ways_that_were_written_after_the_rules_those_that_are_missed_are_known
 fn what_is_deterministic_is_not_called_otherwise() {
     let (clean, flows) = (cases(&corpus("clean")), cases(&corpus("flows")));
     assert!(clean.len() >= 60 && flows.len() >= 40, "{} and {}", clean.len(), flows.len());
+    let remedies = remedies();
+    assert!(remedies.len() >= 110, "{} remedies", remedies.len());
     let wrong = |krate: &str, cases: &[Case]| -> Vec<String> {
         by_case(krate, cases)
             .into_iter()
@@ -167,6 +201,7 @@ fn what_is_deterministic_is_not_called_otherwise() {
     let cannot_be_told = ["hash_map_into_array: {\"hash\"}", "spelling_suggestions: {\"hash\"}"];
     assert_eq!(wrong("clean", &clean), cannot_be_told);
     assert_eq!(wrong("flows", &flows), [""; 0]);
+    assert_eq!(wrong("remedies", &remedies), [""; 0]);
     let of_services = found().iter().filter(|found| {
         found.level == "error" && ["loans", "support"].iter().any(|name| found.workflow.starts_with(name))
     });
