@@ -57,10 +57,12 @@ pub enum Durability {
 /// - An append takes effect whole or not at all, with its ledger, status and inbox changes.
 /// - An append is refused unless its epoch is the run's and its position is the next one. The write itself checks
 ///   both: a check before the write would let two workers pass.
-/// - [`Ack::durable`] is called only when the append would survive what [`Store::durability`] says.
+/// - [`Ack::durable`](crate::store::ack::Ack::durable) is called only when the append would survive what
+///   [`Store::durability`] says.
 /// - A refused append leaves the other appends of its batch alone.
 /// - An append is answered only when it is decided: a medium that refuses writes for the moment fails none.
-/// - The database changes of a [`Work`] are kept exactly if the append that carries it takes effect.
+/// - The database changes of a [`Work`](crate::store::append::Work) are kept exactly if the append that carries it takes
+///   effect.
 /// - After a terminal status every append is refused.
 /// - Every method may be called at any time from any thread. Timestamps come from the caller; a store makes none.
 ///
@@ -193,7 +195,7 @@ pub trait Store: Any + Send + Sync + Debug {
     }
 
     /// How the body of a transaction step reaches the store's database, such as `cx.sql`. `None` where appends may not carry
-    /// a [`Work`]: then one that does fails with [`StoreError::NoTransactions`].
+    /// a [`Work`](crate::store::append::Work): then one that does fails with [`StoreError::NoTransactions`].
     fn transactions(&self) -> Option<&'static str> {
         None
     }
@@ -220,13 +222,13 @@ pub trait Store: Any + Send + Sync + Debug {
     /// Queues an append and returns at once. The result comes through [`Append::ack`], in any order among runs.
     ///
     /// In one transaction: check epoch, status, position and ledger rows; acquire the ledger row, or append
-    /// [`Acquire::otherwise`] in place of the frame if its key is taken (a
+    /// [`Acquire::otherwise`](crate::store::ledger::Acquire::otherwise) in place of the frame if its key is taken (a
     /// store-wide business key is not looked at: it was reserved); append the frame; change ledger rows; mark
     /// messages as consumed; change the list of open waits; change what is known of the run's code; write the status and
     /// make the run to be notified due. A terminal status ends the parking of the run. With [`Append::renews`], before the
-    /// frame is appended, also what a [`Renewal`] says.
+    /// frame is appended, also what a [`Renewal`](crate::store::renewal::Renewal) says.
     ///
-    /// Answers with [`Ack::failed`], and changes nothing, with
+    /// Answers with [`Ack::failed`](crate::store::ack::Ack::failed), and changes nothing, with
     /// [`AppendError::StaleEpoch`](crate::store::error::AppendError::StaleEpoch) when another worker has claimed the
     /// run, [`AppendError::RunEnded`](crate::store::error::AppendError::RunEnded) after a terminal status,
     /// [`AppendError::WrongPosition`](crate::store::error::AppendError::WrongPosition) when the append does not follow
@@ -239,9 +241,9 @@ pub trait Store: Any + Send + Sync + Debug {
     /// that another process has locked, an I/O error), the store keeps it, and every append of its run behind it, and
     /// tries again: the body whose outcome it carries has changed the world already. When a commit fails without saying
     /// whether it happened, an append that is found in the journal (same run, epoch, position and frame) is durable.
-    /// A refusal is answered only when what caused it is durable. One exception: an append with a [`Work`] whose call
-    /// was made and whose changes were rolled back because of the medium is answered with its error, for then nothing
-    /// has happened.
+    /// A refusal is answered only when what caused it is durable. One exception: an append with a
+    /// [`Work`](crate::store::append::Work) whose call was made and whose changes were rolled back because of the medium is
+    /// answered with its error, for then nothing has happened.
     fn append(&self, append: Append);
 
     /// The frames of a run in order, beginning with the one that holds position `from`. Empty for an unknown run. Sees
@@ -521,7 +523,7 @@ pub trait Store: Any + Send + Sync + Debug {
         writes: Vec<StreamWrite>,
     ) -> BoxFuture<'_, Result<Vec<Option<Vec<StreamItem>>>, StoreError>>;
 
-    /// The commands of a run that have open chunks in streams, each once: see [`StreamEnd`].
+    /// The commands of a run that have open chunks in streams, each once: see [`StreamEnd`](crate::store::streams::StreamEnd).
     fn open_streams(&self, run: &RunId) -> BoxFuture<'_, Result<Vec<CommandId>, StoreError>>;
 
     /// At most `limit` items of the stream `stream` of a run with numbers above `after`, by their numbers. They are one

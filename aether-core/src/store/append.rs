@@ -42,7 +42,8 @@ pub const END_REQUESTS: [&str; 2] = ["cancel", "terminate"];
 
 /// A unit of work on a store's own database: the body of a transaction step.
 ///
-/// A store that supports it ([`Store::transactions`]) does this for an append that carries one:
+/// A store that supports it ([`Store::transactions`](crate::store::api::Store::transactions)) does this for an append that
+/// carries one:
 ///
 /// 1. It checks epoch, position and status as for every append. If they do not fit, the body is not called.
 /// 2. It calls [`Work::call`] inside a transaction of its own database.
