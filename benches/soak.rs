@@ -119,11 +119,12 @@ async fn measure(options: &Options) -> kit::Result<()> {
         "file_mb": memory::mb(kit::place::bytes(&path)?),
     });
     let text = format!(
-        "{} in flight for {seconds:.0} s: {runs} runs, {steps_per_s:.0} steps/s; {floor} MB, {last} MB in the end, ratio {:.3}, \
-         at most {:?} MB; a start p50 {p50:.2} ms, p99 {p99:.2} ms; {per_commit:?} appends a commit",
+        "{} in flight for {seconds:.0} s: {runs} runs, {steps_per_s:.0} steps/s; {floor:.1} MB, {last:.1} MB in the end, \
+         ratio {:.3}, at most {:.1} MB; a start p50 {p50:.2} ms, p99 {p99:.2} ms; {:.1} appends a commit",
         options.inflight,
         last / floor,
-        memory::peak_mb()
+        memory::peak_mb().unwrap_or(f64::NAN),
+        per_commit.unwrap_or(f64::NAN)
     );
     tell(options.json, "soak", figures, &text);
     Ok(())
