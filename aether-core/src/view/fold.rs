@@ -118,8 +118,8 @@ impl RunView {
                 break;
             }
             // A shorter one is read as a whole, so that the next page finds a snapshot.
-            if let Some(page) =
-                page.as_ref().filter(|_| view.position > SNAPSHOT_LARGEST && view.window.is_none())
+            if let Some(page) = &page
+                && view.position > SNAPSHOT_LARGEST
             {
                 view = view.page(page.clone());
             }
@@ -137,8 +137,8 @@ impl RunView {
             view.ending = Ending::requested(store, run).await?;
         }
         Ok(match page {
-            Some(page) if view.window.is_none() => view.page(page),
-            _ => view,
+            Some(page) => view.page(page),
+            None => view,
         })
     }
 

@@ -74,6 +74,19 @@ fn modules(cases: &[Case]) -> String {
     text
 }
 
+/// The text of a crate with a module a program. Programs are copied, for each denies warnings, such as that nobody calls its
+/// `main`; into folders of their own, for one of them includes itself by its name.
+fn copied(cases: &[Case], project: &Project) -> String {
+    let mut text = String::from("#![allow(warnings)]\n");
+    for Case { name, path, .. } in cases {
+        let program = std::fs::read_to_string(path).unwrap().replace("#![deny(warnings)]", "");
+        let file = format!("{name}/{}", path.file_name().unwrap().display());
+        project.write(&format!("remedies/src/{file}"), &program);
+        let _writing_to_a_string = write!(text, "#[path = {file:?}]\npub mod {name};\n");
+    }
+    text
+}
+
 /// One check of everything, notes included.
 fn found() -> &'static [Finding] {
     static FOUND: OnceLock<Vec<Finding>> = OnceLock::new();
@@ -85,16 +98,7 @@ fn found() -> &'static [Finding] {
         for name in ["held_out", "clean", "flows"] {
             project.package(name, &[], "lib.rs", &modules(&cases(&corpus(name))));
         }
-        let mut root = String::from("#![allow(warnings)]\n");
-        for Case { name, path, .. } in remedies() {
-            // Each is a program that denies warnings, such as that nobody calls its `main`.
-            let text = std::fs::read_to_string(&path).unwrap().replace("#![deny(warnings)]", "");
-            // In a folder of its own, for one of them includes itself by its name.
-            let file = format!("{name}/{}", path.file_name().unwrap().display());
-            project.write(&format!("remedies/src/{file}"), &text);
-            let _writing_to_a_string = writeln!(root, "#[path = {file:?}]\npub mod {name};");
-        }
-        project.package("remedies", &[], "lib.rs", &root);
+        project.package("remedies", &[], "lib.rs", &copied(&remedies(), &project));
         project.package("doors", &[], "lib.rs", &std::fs::read_to_string(corpus("doors.rs")).unwrap());
         for (service, crates) in SERVICES {
             for name in crates {
