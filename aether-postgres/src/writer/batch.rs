@@ -102,6 +102,11 @@ impl Item {
         }
     }
 
+    /// Whether its run waits for it and mostly appends again soon.
+    pub(crate) fn goes_on(&self) -> bool {
+        self.append.ack.is_awaited() && self.append.status.is_none()
+    }
+
     /// Whether it must be the last of its group: what it changes of the run is changed once in a statement.
     fn ends_group(&self) -> bool {
         let append = &self.append;

@@ -24,6 +24,7 @@ use crate::placement::leaving::Leaving;
 use crate::placement::map::Spot;
 use crate::shard::shard;
 use crate::writer::batch::{Batch, Creation, Group, Item, Write};
+use crate::writer::gather::Gather;
 use crate::writer::recover::answer;
 use crate::writer::statements::Passed;
 
@@ -31,6 +32,7 @@ pub(crate) mod answers;
 pub(crate) mod arrays;
 pub(crate) mod batch;
 pub(crate) mod columns;
+mod gather;
 mod held_up;
 pub(crate) mod recover;
 pub(crate) mod sql;
@@ -121,6 +123,7 @@ impl Writers {
                 later_from: None,
                 barriers: Vec::new(),
                 written: Vec::new(),
+                gather: Gather::default(),
                 stuck: None,
                 given_up: None,
                 holds_up: false,
@@ -186,6 +189,8 @@ pub(crate) struct Writer {
     barriers: Vec<(RunId, oneshot::Sender<()>)>,
     /// Appends that are written, and whose runs were not told yet.
     pub(crate) written: Vec<Item>,
+    /// Which appends the next batch waits for.
+    gather: Gather,
     stuck: Option<Stuck>,
     /// Why something was given up that was held up until the store closed.
     given_up: Option<StoreError>,
@@ -201,6 +206,8 @@ pub(crate) struct Writer {
 
 /// How long a close keeps trying to write what could not be written before.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(5);
+/// No batch stays open for longer, whatever the options say.
+const LONGEST_LINGER: Duration = Duration::from_secs(60);
 /// How often a creation is tried alone that the server fails to write.
 const CREATION_TRIES: u32 = 6;
 /// A batch is not made larger than about this many bytes: a message to the server may have a gigabyte.
@@ -216,9 +223,11 @@ impl Writer {
                 self.later_from = self.pause_of_later(began);
             }
             self.send_on();
-            // What is queued is sent first, and the runs of this batch are told while the server works on the next: told
-            // first, they would compute while the server waits, and then wait for it all together.
-            if self.barriers.is_empty() && !self.ops.is_empty() {
+            let going_on = self.written.iter().filter(|item| item.goes_on()).count();
+            let gathers = self.gather.begin(going_on, self.ops.len(), began.elapsed());
+            // Many runs are told while the server works on what the others have queued: told first, they would compute while
+            // the server waits, and then wait for it all together.
+            if !gathers && self.barriers.is_empty() && !self.ops.is_empty() {
                 continue;
             }
             self.tell_written();
@@ -263,7 +272,8 @@ impl Writer {
     }
 
     /// All that is queued. While nobody waits for it, it stays open for a moment, because what somebody waits for is about
-    /// to come and shares the commit. Empty when the time of something that was held up has come, or at the end.
+    /// to come and shares the commit; and so it does for runs that are about to append. Empty when the time of something that
+    /// was held up has come, or at the end.
     async fn fill(&mut self) -> Batch {
         if let Some(batch) = self.take_later() {
             return batch;
@@ -286,6 +296,7 @@ impl Writer {
                 }
                 Op::Append(item) => {
                     awaited |= item.append.ack.is_awaited();
+                    self.gather.note(count, item.append.ack.is_awaited());
                     bytes += item.append.frame.text.len();
                     self.add(&mut batch, item)
                 }
@@ -308,6 +319,7 @@ impl Writer {
                 break;
             }
         }
+        self.gather.end();
         batch
     }
 
@@ -358,9 +370,11 @@ impl Writer {
             return None;
         }
         if !empty {
-            let linger = self.database.options.linger;
-            let open = !awaited && !linger.is_zero();
-            return if open { tokio::time::timeout(linger, self.ops.recv()).await.ok()? } else { None };
+            // No instant is so far away.
+            let linger = self.database.options.linger.min(LONGEST_LINGER);
+            let open = (!awaited && !linger.is_zero()).then(|| Instant::now() + linger);
+            let until = open.into_iter().chain(self.gather.until()).max()?;
+            return tokio::time::timeout_at(until.into(), self.ops.recv()).await.ok()?;
         }
         let op = match self.next_of_later() {
             Some(at) => tokio::time::timeout_at(at.into(), self.ops.recv()).await.ok()?,
