@@ -25,6 +25,7 @@ mod starting;
 mod handle;
 
 mod operate;
+mod pace;
 
 mod drain;
 

@@ -12,12 +12,13 @@ use crate::engine::adopt::adopter::{adopt, adopt_now};
 use crate::engine::advance::launch::launch_claimed;
 use crate::engine::drain::{FLUSH_PATIENCE, drained};
 use crate::engine::heal::Healer;
-use crate::engine::inner::{Inner, now, whole};
+use crate::engine::inner::{Inner, whole};
 use crate::engine::keeper::Keeper;
+use crate::engine::pace::Pace;
 use crate::sched::spawn;
 use crate::store::error::StoreError;
 use crate::store::records::ClaimRequest;
-use crate::vocabulary::environment::{Environment, later};
+use crate::vocabulary::environment::Environment;
 use crate::vocabulary::id::RunId;
 
 /// Starts the engine's own tasks.
@@ -38,11 +39,11 @@ pub(super) fn spawn_tasks(inner: &Arc<Inner>) {
 async fn schedule(inner: Arc<Inner>, _keeper: Keeper) {
     let shared = Arc::clone(&inner.shared);
     let _unless_it_breaks = Unbroken(Arc::clone(&inner));
-    let (mut healer, mut next_healing) = (Healer::default(), now(&inner));
-    let mut next_warning = now(&inner);
+    // Not by the wall clock: set back by a year, it would let a year pass until the next look.
+    let (mut healings, mut warnings) = (Pace::of(&inner), Pace::of(&inner));
+    let mut healer = Healer::default();
     while !inner.is_stopping() {
-        if next_healing <= now(&inner) {
-            next_healing = later(now(&inner), inner.settings.lease);
+        if healings.is_time() {
             heal(&inner, &mut healer).await;
         }
         // Both before looking: a wake that comes while the store is asked leaves a permit for this future, and the time
@@ -51,8 +52,7 @@ async fn schedule(inner: Arc<Inner>, _keeper: Keeper) {
         let next_look = shared.environment.sleep(inner.settings.poll);
         let claimed = claim(&inner, None).await.unwrap_or_else(|error| {
             // An error that lasts comes at every poll, which may be many times a second.
-            if next_warning <= now(&inner) {
-                next_warning = later(now(&inner), inner.settings.lease);
+            if warnings.is_time() {
                 tracing::warn!(target: "aether::engine", %error, "cannot claim runs; they are claimed when that has passed");
             }
             0

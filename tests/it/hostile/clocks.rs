@@ -26,6 +26,7 @@ const YEARS: i64 = 3 * 365 * 24 * 3600 * 1_000_000;
 struct SetClock(Arc<AtomicI64>);
 
 impl SetClock {
+    /// By so many microseconds ahead of the system's.
     fn set(&self, micros: i64) {
         self.0.store(micros, Ordering::SeqCst);
     }
@@ -196,6 +197,23 @@ async fn a_clock_that_leaps_years_ahead_costs_no_body_its_lease_and_ends_what_is
         for run in ["beating", "expiring", "sleeping", "paying"] {
             engine.verify(&run_id(run)).await.unwrap();
         }
+        serves_another(&engine).await;
+    }
+}
+
+#[tokio::test]
+async fn a_worker_whose_clock_is_behind_that_of_the_sender_finds_the_message() {
+    for place in stores() {
+        let (place, clock, seen) = (place(), SetClock::default(), Inspection::default());
+        let engine =
+            set_by_hand(&place, &clock, &seen).lease(Duration::from_millis(900)).start().await.unwrap();
+        let listening = engine.start::<clock_listening>(()).id("listening").await.unwrap();
+        suspended(&engine, "listening").await;
+        clock.set(-YEARS);
+        // The message makes the run due now, which for the worker is in three years.
+        let sender = Engine::builder().store(place.again()).client().start().await.unwrap();
+        sender.signal(listening.id(), "go", "1", &7).await.unwrap();
+        assert_eq!(in_time(listening.result()).await.unwrap(), 7);
         serves_another(&engine).await;
     }
 }

@@ -17,6 +17,7 @@ use crate::engine::adopt::trial::{Trial, try_run};
 use crate::engine::advance::launch::{LOADS, launch_claimed};
 use crate::engine::code::code_of;
 use crate::engine::inner::{Inner, now};
+use crate::engine::pace::Pace;
 use crate::run::fault::Fault;
 use crate::sched::HashMap;
 use crate::store::append::END_REQUESTS;
@@ -33,19 +34,16 @@ const PAGE: usize = 256;
 /// Looks for runs under other code, for as long as the engine runs: once in each lease at all of them, and in between at
 /// those that are due, while there are any.
 pub(crate) async fn adopt(inner: Weak<Inner>) {
-    let mut next_full_look = None;
+    let Some(mut full_looks) = inner.upgrade().map(|inner| Pace::of(&inner)) else { return };
+    let mut first = true;
     loop {
         // Held for no longer, so that an engine without users goes, and its store with it.
         let (environment, wake, pause) = {
             let Some(inner) = inner.upgrade().filter(|inner| inner.takes_runs()) else { return };
             keep_definitions(&inner).await;
-            let began = now(&inner);
-            let (full, first) = (next_full_look.is_none_or(|at| at <= began), next_full_look.is_none());
-            if full {
-                next_full_look = Some(later(began, inner.settings.lease));
-            }
+            let full = full_looks.is_time();
             match look(&inner, full).await {
-                Ok(found) if first => found.tell(),
+                Ok(found) if std::mem::take(&mut first) => found.tell(),
                 Ok(_) => {}
                 Err(_closed) if !inner.takes_runs() => return,
                 Err(error) => {

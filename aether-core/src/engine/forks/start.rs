@@ -32,7 +32,6 @@ use crate::store::error::StoreError;
 use crate::store::filter::RunFilter;
 use crate::store::open_waits::OpenWaits;
 use crate::store::records::{Created, NewRun};
-use crate::vocabulary::environment::later;
 use crate::vocabulary::id::RunId;
 use crate::vocabulary::net::in_net;
 use crate::vocabulary::payload::hex;
@@ -128,8 +127,8 @@ impl ForkPlan {
     /// Waits until the origin has ended in the store, but not for ever: it may be one that nobody can claim.
     async fn until_ended(&self, handle: &RunHandle<AnyWorkflow>) -> Result<(), ForkError> {
         let inner = &self.engine.inner;
-        let until = later(inner.shared.environment.now(), ENDS_WITHIN);
-        while !handle.status().await?.is_terminal() && inner.shared.environment.now() < until {
+        let until = inner.shared.environment.monotonic().saturating_add(ENDS_WITHIN);
+        while !handle.status().await?.is_terminal() && inner.shared.environment.monotonic() < until {
             if inner.is_stopping() {
                 return Err(ForkError::ShutDown { run: self.origin.clone() });
             }
