@@ -88,7 +88,7 @@ impl PostgresOptions {
         self
     }
 
-    /// How long a batch that no caller waits for stays open for more. Default: 2 ms.
+    /// How long a batch that no caller waits for stays open for more, at most a minute. Default: 2 ms.
     pub fn linger(mut self, time: Duration) -> Self {
         self.linger = time;
         self

@@ -35,15 +35,15 @@ const PAGE: usize = 256;
 /// those that are due, while there are any.
 pub(crate) async fn adopt(inner: Weak<Inner>) {
     let Some(mut full_looks) = inner.upgrade().map(|inner| Pace::of(&inner)) else { return };
-    let mut first = true;
+    let mut looked = false;
     loop {
         // Held for no longer, so that an engine without users goes, and its store with it.
         let (environment, wake, pause) = {
             let Some(inner) = inner.upgrade().filter(|inner| inner.takes_runs()) else { return };
             keep_definitions(&inner).await;
-            let full = full_looks.is_time();
+            let (full, first) = (full_looks.is_time(), !std::mem::replace(&mut looked, true));
             match look(&inner, full).await {
-                Ok(found) if std::mem::take(&mut first) => found.tell(),
+                Ok(found) if first => found.tell(),
                 Ok(_) => {}
                 Err(_closed) if !inner.takes_runs() => return,
                 Err(error) => {
