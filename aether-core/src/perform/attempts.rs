@@ -25,6 +25,7 @@ use crate::run::log;
 use crate::run::matcher::Matched;
 use crate::run::replayed_log::ComputedAgain;
 use crate::run::requested::{Requested, is_same};
+use crate::sched::mutated;
 use crate::store::ack::Receipt;
 use crate::store::intent::LedgerAnswer;
 use crate::store::ledger::{Acquire, LedgerEntry, LedgerStatus};
@@ -102,6 +103,7 @@ fn step_call(
         started: false,
         emitted: false,
         in_ledger: false,
+        uncalled: false,
         attempt: 0,
         named: None,
         tried_since: None,
@@ -363,6 +365,7 @@ impl StepCall {
 
     /// The run was cancelled between the intent and the body: the body is known not to have been called.
     async fn called_off<T>(&mut self) -> T {
+        self.uncalled = false;
         self.record_not_executed("engine: cancelled");
         std::future::pending().await
     }
@@ -391,17 +394,23 @@ impl StepCall {
             return Box::pin(self.refuse_unasked(events, stored, entry, holder)).await;
         }
         self.began = Some(entry.started_at);
-        let receipt = match self.append_acquire(events, stored, entry) {
-            Ok(appended) => appended.await,
-            Err(unrecordable) => return Next::Done(Err(unrecordable)),
+        self.uncalled = !mutated("uncalled-is-in-doubt");
+        let acquired = match self.append_acquire(events, stored, entry) {
+            Ok(appended) => Ok(appended.await.acquired),
+            Err(unrecordable) => Err(unrecordable),
         };
-        self.in_ledger = true;
-        match LedgerAnswer::read(&key, receipt.acquired) {
-            Some(LedgerAnswer::Execute(intent)) => Next::Call(intent),
-            Some(LedgerAnswer::InFlight(_)) => Next::Unknown(invocation, key, None),
-            Some(LedgerAnswer::Recorded(row)) => Box::pin(self.take_row(*row, key, invocation)).await,
-            Some(LedgerAnswer::Refused(row)) => Box::pin(self.refuse(Some(Holder::of(*row)))).await.into(),
-            None => Box::pin(self.refuse(None)).await.into(),
+        let answer = acquired.map(|acquired| LedgerAnswer::read(&key, acquired));
+        self.uncalled &= matches!(answer, Ok(Some(LedgerAnswer::Execute(_))));
+        self.in_ledger |= answer.is_ok();
+        match answer {
+            Err(unrecordable) => Next::Done(Err(unrecordable)),
+            Ok(Some(LedgerAnswer::Execute(intent))) => Next::Call(intent),
+            Ok(Some(LedgerAnswer::InFlight(_))) => Next::Unknown(invocation, key, None),
+            Ok(Some(LedgerAnswer::Recorded(row))) => Box::pin(self.take_row(*row, key, invocation)).await,
+            Ok(Some(LedgerAnswer::Refused(row))) => {
+                Box::pin(self.refuse(Some(Holder::of(*row)))).await.into()
+            }
+            Ok(None) => Box::pin(self.refuse(None)).await.into(),
         }
     }
 

@@ -53,6 +53,7 @@ impl StepCall {
             let _in_flight = self.run.in_flight();
             self.run.hold_lease().await;
         }
+        self.uncalled = false;
         self.call(cx).await
     }
 

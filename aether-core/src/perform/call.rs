@@ -328,6 +328,8 @@ pub(crate) struct StepCall {
     pub(crate) emitted: bool,
     /// Whether the newest invocation has a ledger row.
     pub(crate) in_ledger: bool,
+    /// Whether the intent of the newest attempt was appended here, and its body not called yet.
+    pub(crate) uncalled: bool,
     /// Logical attempt, from 0.
     pub(crate) attempt: u32,
     /// What the newest attempt at the ledger is called.
@@ -362,6 +364,14 @@ pub(crate) struct StepCall {
     pub(crate) booked: u64,
     /// The place that the newest attempt has among the calls of this process; see [`Body::admit`].
     pub(crate) place: Option<Box<dyn Any + Send + Sync>>,
+}
+
+impl Drop for StepCall {
+    fn drop(&mut self) {
+        if self.uncalled {
+            self.run.note_uncalled(self.invocation());
+        }
+    }
 }
 
 /// How events and ledger call an attempt.

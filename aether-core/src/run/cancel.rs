@@ -5,20 +5,21 @@
 
 use std::sync::Arc;
 
-use crate::journal::event::{Event, InvocationAbandoned};
+use crate::journal::event::{Event, InvocationAbandoned, InvocationDecision, InvocationResolved};
 use crate::journal::history::History;
 use crate::run::append::AppendExtras;
 use crate::run::claim::Run;
 use crate::run::fault::Fault;
 use crate::step::body::Undo;
 use crate::step::cancellation::Cancellation;
+use crate::store::ledger::LedgerStatus;
 use crate::store::streams::StreamEnd;
-use crate::vocabulary::id::CommandId;
+use crate::vocabulary::id::{CommandId, InvocationId};
 
 impl Run {
     /// Abandons the invocations inside of `scopes` (all of them for `None`) that were started and whose outcome is
-    /// neither known nor decided. Returns the events that name them, and the ledger rows to set to in doubt. The caller
-    /// must not poll what is inside of `scopes` again.
+    /// neither known nor decided. Returns the events that name them, those first that are known not to have been executed,
+    /// and the changes of their ledger rows: the others are in doubt. The caller has dropped what is inside of `scopes`.
     ///
     /// # Errors
     /// [`Fault`] when the store fails.
@@ -35,19 +36,38 @@ impl Run {
             // that it inserts would stay `Started`.
             self.watermark.reached(self.next()).await?;
         }
-        let (mut events, mut extras) = (Vec::new(), AppendExtras::default());
+        let (mut events, mut in_doubt, mut extras) = (Vec::new(), Vec::new(), AppendExtras::default());
         for (command, invocation) in open {
-            let update = self.in_doubt(&invocation);
+            let mut update = self.in_doubt(&invocation);
             let row = self.shared.store.entry(&self.id, &update.key).await?;
+            // A row of an earlier claim may stand for a call that was made.
+            if row.as_ref().is_some_and(|row| row.epoch == self.epoch) && self.take_uncalled(&invocation) {
+                (update.status, update.committed) = (LedgerStatus::Failed, true);
+                let (decision, actor) = (InvocationDecision::DidNotHappen, "engine: abandoned".into());
+                events.push(InvocationResolved { command, invocation, decision, actor }.into());
+            } else {
+                in_doubt.push(InvocationAbandoned { command, invocation }.into());
+            }
             // An update of a missing row would be refused; a row that holds a final outcome keeps it.
             extras.ledger.extend(row.filter(|row| !row.committed).map(|_| update));
-            events.push(InvocationAbandoned { command, invocation }.into());
         }
+        events.extend(in_doubt);
         if let Some(scopes) = scopes {
             let lost = |command: &CommandId| scopes.iter().any(|scope| command.is_within(scope));
             extras.streams = self.drop_streams(lost).await;
         }
         Ok((events, extras))
+    }
+
+    /// Notes that a call was dropped between its intent, which may be durable or not, and its body.
+    pub(crate) fn note_uncalled(&self, invocation: InvocationId) {
+        self.lock().uncalled.push(invocation);
+    }
+
+    fn take_uncalled(&self, invocation: &InvocationId) -> bool {
+        let uncalled = &mut self.lock().uncalled;
+        let found = uncalled.iter().position(|uncalled| uncalled == invocation);
+        found.map(|found| uncalled.swap_remove(found)).is_some()
     }
 
     /// What an append says of the commands that `of` holds for and that have no outcome: what they sent to streams does not

@@ -98,6 +98,8 @@ pub(super) struct State {
     pub(super) unwinding: bool,
     pub(super) cancellation: Arc<Cancellation>,
     pub(super) obligations: Obligations,
+    /// Invocations that were dropped between their intent and their body, which is therefore known not to have been called.
+    pub(super) uncalled: Vec<InvocationId>,
     /// What its budgets have spent and reserved.
     pub(super) spending: Spending,
     /// What the store lists of its open waits, and what the next appends may change of it.

@@ -13,7 +13,7 @@ use std::task::{Context, Poll};
 use futures_util::future::maybe_done;
 use futures_util::stream::FuturesUnordered;
 
-use crate::journal::event::RaceDecided;
+use crate::journal::event::{Event, RaceDecided};
 use crate::journal::history::record::RecordedResult;
 use crate::run::claim::Run;
 use crate::run::matcher::Matched;
@@ -320,15 +320,17 @@ fn losers(race: &CommandId, winner: usize, count: usize) -> Vec<String> {
 async fn decide(run: &Arc<Run>, command: &CommandId, winner: usize, losers: &[String]) {
     // The losers are dropped by now, so none of them starts another call between the list of what they have in flight and
     // the append that abandons it.
-    let (abandoned, extras) = match run.abandon(Some(losers)).await {
+    let (mut events, extras) = match run.abandon(Some(losers)).await {
         Ok(abandoned) => abandoned,
         Err(fault) => return run.stop(fault).await,
     };
     // One append: a crash leaves either an open race whose calls can still be resolved, or a decided one whose losers'
     // calls are in doubt. What the workflow does with the winner's value is appended after it.
-    let mut events =
-        vec![RaceDecided { command: command.clone(), winner: branch_scope(command, winner) }.into()];
-    events.extend(abandoned);
+    // What is known not to have been executed is said before: the decision counts what losers had reserved of budgets as
+    // spent.
+    let uncalled = events.iter().take_while(|event| matches!(event, Event::InvocationResolved(_))).count();
+    let decided = RaceDecided { command: command.clone(), winner: branch_scope(command, winner) };
+    events.insert(uncalled, decided.into());
     run.append(events, extras);
 }
 
