@@ -124,6 +124,10 @@ fn canonical(run: &str, events: &[Event], prediction: &Prediction) -> BTreeMap<S
 /// Every decision has a reason and is the policy's; every invocation that was cut off is decided.
 fn decisions(lived: &Lived, facts: &Facts, prediction: &Prediction) -> Verdict {
     let calls = calls(lived);
+    let key = |(run, invocation): &Invoked| format!("aether:{run}:{}", invocation.replace('#', ":"));
+    if let Some(called) = facts.uncalled.iter().find(|invoked| lived.deeds.contains_key(&key(invoked))) {
+        return Err(format!("{called:?} was called, and counts as not executed"));
+    }
     for (invoked, decided) in &facts.decisions {
         let (run, invocation) = invoked;
         let (command, attempt) = invocation.rsplit_once('#').unwrap();

@@ -20,6 +20,7 @@ const DENIED: u32 = 5;
 
 /// Who decides about an invocation whose run was cancelled between its intent and its body.
 pub(crate) const CALLED_OFF: &str = "engine: cancelled";
+const UNCALLED: [&str; 2] = [CALLED_OFF, "engine: abandoned"];
 
 /// What a person answers.
 pub(crate) const ANSWER: u32 = 7;
@@ -28,6 +29,8 @@ pub(crate) const ANSWER: u32 = 7;
 #[derive(Debug, Default)]
 pub(crate) struct Facts {
     pub(crate) decisions: BTreeMap<Invoked, Vec<InvocationDecision>>,
+    /// Invocations of which an engine says that their bodies were not called.
+    pub(crate) uncalled: BTreeSet<Invoked>,
     winners: BTreeMap<Invoked, usize>,
     draws: BTreeMap<Invoked, u64>,
     /// Keys of bodies that were called more than once.
@@ -43,7 +46,9 @@ impl Facts {
         {
             match event {
                 // Not in doubt: it is known that the body was not called.
-                Event::InvocationResolved(e) if e.actor == CALLED_OFF => {}
+                Event::InvocationResolved(e) if UNCALLED.contains(&e.actor.as_str()) => {
+                    facts.uncalled.insert((run.clone(), e.invocation.to_string()));
+                }
                 Event::InvocationResolved(e) => {
                     facts
                         .decisions
