@@ -18,9 +18,8 @@ use super::steps::Kind;
 /// Attempts after which a probe that denies all of them is believed for good.
 const DENIED: u32 = 5;
 
-/// Who decides about an invocation whose run was cancelled between its intent and its body.
-pub(crate) const CALLED_OFF: &str = "engine: cancelled";
-const UNCALLED: [&str; 2] = [CALLED_OFF, "engine: abandoned"];
+/// Who decides about an invocation that is given up between its intent and its body.
+pub(crate) const UNCALLED: [&str; 2] = ["engine: cancelled", "engine: abandoned"];
 
 /// What a person answers.
 pub(crate) const ANSWER: u32 = 7;
@@ -29,8 +28,6 @@ pub(crate) const ANSWER: u32 = 7;
 #[derive(Debug, Default)]
 pub(crate) struct Facts {
     pub(crate) decisions: BTreeMap<Invoked, Vec<InvocationDecision>>,
-    /// Invocations of which an engine says that their bodies were not called.
-    pub(crate) uncalled: BTreeSet<Invoked>,
     winners: BTreeMap<Invoked, usize>,
     draws: BTreeMap<Invoked, u64>,
     /// Keys of bodies that were called more than once.
@@ -46,9 +43,7 @@ impl Facts {
         {
             match event {
                 // Not in doubt: it is known that the body was not called.
-                Event::InvocationResolved(e) if UNCALLED.contains(&e.actor.as_str()) => {
-                    facts.uncalled.insert((run.clone(), e.invocation.to_string()));
-                }
+                Event::InvocationResolved(e) if UNCALLED.contains(&e.actor.as_str()) => {}
                 Event::InvocationResolved(e) => {
                     facts
                         .decisions
