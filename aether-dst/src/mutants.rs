@@ -84,11 +84,6 @@ pub const ALL: &[Fault] = &[
         "whether a store-wide key is free is seen from its holder's row before the holder's run",
         &["two-bodies-for-one-key", "key-is-free"],
     ),
-    fault(
-        "uncalled-is-in-doubt",
-        "a call that is dropped between its intent and its body counts as one that may have happened",
-        &["key-stays-taken"],
-    ),
     fault("probe-fails-its-run", "a probe that panics fails the run", &["unexpected-end"]),
     Fault {
         file: true,

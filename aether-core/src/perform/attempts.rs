@@ -25,7 +25,6 @@ use crate::run::log;
 use crate::run::matcher::Matched;
 use crate::run::replayed_log::ComputedAgain;
 use crate::run::requested::{Requested, is_same};
-use crate::sched::mutated;
 use crate::store::ack::Receipt;
 use crate::store::intent::LedgerAnswer;
 use crate::store::ledger::{Acquire, LedgerEntry, LedgerStatus};
@@ -394,7 +393,7 @@ impl StepCall {
             return Box::pin(self.refuse_unasked(events, stored, entry, holder)).await;
         }
         self.began = Some(entry.started_at);
-        self.uncalled = !mutated("uncalled-is-in-doubt");
+        self.uncalled = true;
         let acquired = match self.append_acquire(events, stored, entry) {
             Ok(appended) => Ok(appended.await.acquired),
             Err(unrecordable) => Err(unrecordable),
