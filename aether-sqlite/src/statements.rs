@@ -94,15 +94,17 @@ FROM aether_runs AS runs LEFT JOIN aether_journal AS last ON last.run_no = runs.
     AND last.position = (SELECT max(position) FROM aether_journal WHERE run_no = runs.no)
 WHERE runs.id = ?1";
 
-/// Waiting runs stay due while something came in that this append did not see; see [`Statements::status`].
+/// Waiting runs stay due while something came in that this append did not see; see [`Statements::status`]. What came in may
+/// have an earlier time than the append, where a clock was set back, and the run is due since then. In `notified` stands the
+/// time of the first notification, or 0. (`min` of rows skips NULL; `min` of values is NULL where one of them is.)
 const STATUS: &str = "
 UPDATE aether_runs SET status = ?4, updated_at = ?5, next = ?6, chain = ?7,
     wake_at = CASE ?8
         WHEN 2 THEN NULL
-        WHEN 1 THEN CASE
-            WHEN notified OR EXISTS(
-                SELECT 1 FROM aether_inbox WHERE run_no = ?1 AND consumed IS NULL AND seq > ?9)
-            THEN min(coalesce(?10, ?5), ?5) ELSE ?10 END
+        WHEN 1 THEN coalesce((
+            SELECT min(came, ?5, coalesce(?10, ?5)) FROM (SELECT min(at) AS came FROM (
+                SELECT at FROM aether_inbox WHERE run_no = ?1 AND consumed IS NULL AND seq > ?9
+                UNION ALL SELECT notified WHERE notified <> 0))), ?10)
         ELSE coalesce(?10, created_at) END,
     notified = CASE ?8 WHEN 1 THEN 0 ELSE notified END,
     owner = CASE WHEN ?11 THEN NULL ELSE owner END,
@@ -166,7 +168,8 @@ impl<'c> Statements<'c> {
                 "UPDATE aether_inbox SET consumed = ?3 WHERE seq = ?2 AND run_no = ?1 AND consumed IS NULL",
             )?,
             notify: conn.prepare(
-                "UPDATE aether_runs SET notified = 1, wake_at = min(coalesce(wake_at, ?2), ?2)
+                "UPDATE aether_runs SET notified = CASE notified WHEN 0 THEN ?2 ELSE min(notified, ?2) END,
+                     wake_at = min(coalesce(wake_at, ?2), ?2)
                  WHERE id = ?1 AND status NOT IN ('completed', 'failed', 'rejected', 'cancelled')",
             )?,
         })
@@ -372,7 +375,8 @@ impl<'c> Statements<'c> {
 
     /// Makes a run due, unless it is over or unknown.
     pub(crate) fn notify(&mut self, run: &RunId, at: Timestamp) -> rusqlite::Result<()> {
-        self.notify.execute(params![run.as_str(), at.as_microsecond()]).map(drop)
+        // 0 would say that there was none.
+        self.notify.execute(params![run.as_str(), at.as_microsecond().max(1)]).map(drop)
     }
 }
 

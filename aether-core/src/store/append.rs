@@ -28,9 +28,10 @@ pub struct StatusChange {
     pub wake_at: Option<Timestamp>,
     /// Whether the same write releases the lease. A terminal status always does.
     pub release: bool,
-    /// Number of the newest inbox message the worker has seen. With a status of `Waiting`, the run stays due (its
-    /// `wake_at` is the time of the append) if the inbox holds an unread message with a higher number: it arrived
-    /// after the worker looked for the last time.
+    /// Number of the newest inbox message the worker has seen. With a status of `Waiting`, the run stays due if the inbox
+    /// holds an unread message with a higher number: it arrived after the worker looked for the last time. Its `wake_at` is
+    /// then the time of the append or of such a message, whichever is earlier: appends never go back in time where the
+    /// clock was set back, and by the time of the append alone the run would sleep until the clock has come that far again.
     pub seen: u64,
     /// The parent that waits for this run: it is made due, also when it is just being suspended, soon after this
     /// change is durable, and also after a crash. A run that is notified while a worker holds it may be woken once more than needed.

@@ -230,25 +230,25 @@ fn change(parts: Parts, next: &mut usize, looks: &mut String, conditions: &mut S
                 parked = coalesce(h.parked, r.parked)
             FROM h WHERE r.shard = h.shard AND r.id = h.run AND {OK}),
         sleeps AS MATERIALIZED (SELECT h.shard, h.run, h.due, h.wake_at, h.at, h.code,
-                h.due = {WAITS} AND EXISTS (SELECT 1 FROM inbox i WHERE {unread}) AS unread,
+                CASE WHEN h.due = {WAITS} THEN (SELECT min(i.at) FROM inbox i WHERE {unread}) END AS unread,
                 CASE WHEN h.due = {WAITS} THEN greatest(h.seen, (SELECT max(i.seq) FROM inbox i
                     WHERE i.shard = h.shard AND i.run = h.run)) ELSE 0 END AS known
             FROM h WHERE h.due > 0 AND {OK}),
         undue AS (DELETE FROM due d USING sleeps z WHERE d.shard = z.shard AND d.run = z.run
-            AND (z.due = {ENDS} OR (z.due = {WAITS} AND z.wake_at IS NULL AND NOT z.unread
+            AND (z.due = {ENDS} OR (z.due = {WAITS} AND z.wake_at IS NULL AND z.unread IS NULL
                 AND d.seq <= z.known AND NOT d.notified))),
         wakes AS (INSERT INTO due(shard, run, wake_at, code, seq, notified, queue)
-            SELECT z.shard, z.run, CASE WHEN z.unread THEN least(z.wake_at, z.at)
+            SELECT z.shard, z.run, CASE WHEN z.unread IS NOT NULL THEN least(z.wake_at, z.at, z.unread)
                 ELSE coalesce(z.wake_at, r.created_at) END, coalesce(z.code, r.code), z.known, false, r.queue
             FROM sleeps z JOIN runs r ON r.shard = z.shard AND r.id = z.run
-            WHERE z.due = {RUNS} OR (z.due = {WAITS} AND (z.wake_at IS NOT NULL OR z.unread))
+            WHERE z.due = {RUNS} OR (z.due = {WAITS} AND (z.wake_at IS NOT NULL OR z.unread IS NOT NULL))
             ON CONFLICT (shard, run) DO UPDATE SET wake_at = CASE WHEN due.notified OR due.seq > EXCLUDED.seq
                     THEN least(due.wake_at, EXCLUDED.wake_at) ELSE EXCLUDED.wake_at END,
                 seq = greatest(due.seq, EXCLUDED.seq), code = EXCLUDED.code),
         recoded AS (UPDATE due d SET code = h.code FROM h WHERE d.shard = h.shard AND d.run = h.run
             AND h.code IS NOT NULL AND h.due = 0 AND {OK}),
         recoded_asleep AS (UPDATE due d SET code = z.code FROM sleeps z WHERE d.shard = z.shard AND d.run = z.run
-            AND z.code IS NOT NULL AND z.due = {WAITS} AND z.wake_at IS NULL AND NOT z.unread
+            AND z.code IS NOT NULL AND z.due = {WAITS} AND z.wake_at IS NULL AND z.unread IS NULL
             AND (d.seq > z.known OR d.notified)),
         told AS (INSERT INTO notices(shard, child, parent, at) SELECT shard, run, parent, at FROM h
             WHERE parent IS NOT NULL AND {OK} ON CONFLICT (shard, child) DO UPDATE SET at = EXCLUDED.at),

@@ -123,8 +123,56 @@ pub async fn a_message_during_suspension_is_not_lost(store: &Arc<dyn Store>) {
     hand.status(becomes(Status::Running, Some(at(0)), false)).await;
     store.send(&run_id("a"), message("unseen", 2)).await.unwrap();
     hand.status(becomes(Status::Waiting, Some(at(500)), true)).await;
-    assert_eq!(wake_at(store, "a").await, Some(at(3)));
+    assert_eq!(wake_at(store, "a").await, Some(at(2)));
     assert_eq!(names(&store.claim(claim("second", 4)).await.unwrap()), ["a"]);
+}
+
+/// Appends never go back in time, also where the clock is set back between them. What comes in while a run is suspended by
+/// an append of a time that is still to come makes it due at once: at the time of the first message that was not seen, and
+/// not later than the run itself wants to go on.
+pub async fn a_clock_that_is_set_back_keeps_no_message_waiting(store: &Arc<dyn Store>) {
+    for (name, until, sent, due) in [
+        ("a", None, &[(1, 20)][..], Some(20)),
+        ("b", Some(900), &[(1, 30), (2, 20), (3, 25)], Some(20)),
+        ("c", Some(10), &[(1, 20)], Some(10)),
+        ("d", None, &[(1, 950)], Some(800)),
+        ("e", None, &[], None),
+        ("f", Some(900), &[], Some(900)),
+    ] {
+        let mut hand = Hand::create(store, name).await;
+        hand.append(|append| {
+            append.at = at(800);
+            append.status = Some(becomes(Status::Running, Some(at(800)), false));
+        })
+        .await
+        .unwrap();
+        for (number, seconds) in sent {
+            store.send(&run_id(name), message(&format!("m{number}"), *seconds)).await.unwrap();
+        }
+        hand.append(|append| {
+            append.at = at(800);
+            append.status = Some(becomes(Status::Waiting, until.map(at), true));
+        })
+        .await
+        .unwrap();
+        assert_eq!(wake_at(store, name).await, due.map(at), "run {name}");
+    }
+    assert_eq!(names(&store.claim(claim("second", 20)).await.unwrap()), ["c", "a", "b"]);
+}
+
+/// The same of the notification of a child.
+pub async fn a_clock_that_is_set_back_keeps_no_notification_waiting(store: &Arc<dyn Store>) {
+    let mut parent = Hand::create(store, "parent").await;
+    Hand::create(store, "child").await.status(ends_and_wakes("parent")).await;
+    parent
+        .append(|append| {
+            append.at = at(800);
+            append.status = Some(becomes(Status::Waiting, Some(at(900)), true));
+        })
+        .await
+        .unwrap();
+    until_due(store, "parent", at(3)).await;
+    assert_eq!(names(&store.claim(claim("second", 3)).await.unwrap()), ["parent"]);
 }
 
 /// A message that the worker has seen and left in the inbox, because no wait wants it yet, does not keep a suspended

@@ -117,7 +117,8 @@ macro_rules! store_suite {
                 a_reservation_is_read_back_whole, the_ledger_does_not_look_at_store_wide_keys;
             inbox: messages_keep_order_and_drop_duplicates, consumed_messages_are_gone,
                 an_inbox_is_read_after_a_number_and_counted, a_message_makes_its_run_due,
-                a_message_during_suspension_is_not_lost, a_message_kept_for_later_does_not_wake, waiting_runs_with_unread_messages_are_listed,
+                a_message_during_suspension_is_not_lost, a_clock_that_is_set_back_keeps_no_message_waiting, a_clock_that_is_set_back_keeps_no_notification_waiting,
+                a_message_kept_for_later_does_not_wake, waiting_runs_with_unread_messages_are_listed,
                 held_runs_with_unread_messages_are_listed, a_request_to_end_is_not_overtaken, a_message_wakes_a_suspended_run,
                 a_notification_wakes_a_suspended_run, a_notification_during_suspension_is_not_lost,
                 a_notification_before_the_run_is_running_is_not_lost,

@@ -75,7 +75,7 @@ impl Content {
             }
         }
         // The new owner reads the store after this, so it sees what the notification was about.
-        run.notified = false;
+        run.notified = None;
         // Raised together with the owner: from here on every append of the old owner is stale.
         let former = LostRun { run: id.clone(), epoch: run.record.epoch };
         run.record.epoch += 1;

@@ -56,8 +56,8 @@ pub(super) struct Run {
     pub(super) progress: HashMap<CommandId, Payload>,
     pub(super) effects: Vec<StoredEffect>,
     pub(super) streams: Streams,
-    /// A child notified it since it was claimed or last began to wait.
-    pub(super) notified: bool,
+    /// When a child first notified it since it was claimed or last began to wait.
+    pub(super) notified: Option<Timestamp>,
     /// Whether its owner holds a slot of its queue.
     pub(super) slot: bool,
     /// When it may be ended without a slot, because its first turn was not granted.
@@ -100,14 +100,14 @@ impl Run {
             self.lapses_at = None;
             self.progress.clear();
         } else if change.status == Status::Waiting {
+            // What came in after the worker's last look has set `wake_at`, which is about to be overwritten. Without this the
+            // run would sleep with the message in its inbox.
+            let unread = self.inbox.after(change.seen).map(|message| message.at);
+            let came = unread.chain(self.notified.take()).min();
             self.record.wake_at = change.wake_at;
-            // A message that arrived after the worker's last look has set `wake_at`, and the line above has just
-            // overwritten it. Without this check the run would sleep with the message in its inbox.
-            let unread = self.inbox.after(change.seen).next().is_some();
-            if unread || std::mem::take(&mut self.notified) {
-                self.wake(at);
+            if let Some(came) = came {
+                self.wake(came.min(at));
             }
-            self.notified = false;
         } else {
             // A running run stays due: its lease protects it, and when the lease expires it can be claimed.
             self.record.wake_at = Some(change.wake_at.unwrap_or(self.record.created_at));
@@ -200,7 +200,7 @@ impl Content {
             progress: HashMap::new(),
             effects: Vec::new(),
             streams: Streams::default(),
-            notified: false,
+            notified: None,
             slot: is_queued && owned,
             lapses_at: expires_at,
         };
@@ -291,7 +291,7 @@ impl Content {
         if let Some(change) = &append.status {
             run.change(change, append.at);
             if let Some(other) = change.notify.as_ref().and_then(|other| self.runs.get_mut(other)) {
-                other.notified = true;
+                other.notified = Some(other.notified.map_or(append.at, |first| first.min(append.at)));
                 other.wake(append.at);
             }
         }
