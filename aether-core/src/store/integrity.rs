@@ -15,6 +15,7 @@ use crate::journal::large_values::{BlobRef, references};
 use crate::store::api::Store;
 use crate::store::error::StoreError;
 use crate::store::filter::{Cursor, RunFilter};
+use crate::store::pages::Pages;
 use crate::store::recorded_calls::{RecordedCalls, raw_events};
 use crate::store::records::{RunRecord, RunRow};
 use crate::store::run_head::RunHead;
@@ -223,10 +224,12 @@ impl Reading<'_> {
             calls: RecordedCalls::of(self.record.id.clone()),
             values: BTreeSet::new(),
         };
+        let (store, record) = (self.store, self.record);
+        let mut pages = Pages::new(store, &record.id, 0, EVENTS);
         loop {
-            let from = seen.chained.next();
-            let frames = match self.store.load_page(&self.record.id, from, EVENTS).await {
-                Ok(frames) => frames,
+            let frames = match pages.next().await {
+                Ok(Some(frames)) => frames,
+                Ok(None) => break,
                 Err(error) => return self.of_run(error),
             };
             for frame in &frames {
@@ -240,9 +243,6 @@ impl Reading<'_> {
                 }
                 self.found.frames += 1;
                 self.frame(frame, &mut seen).await?;
-            }
-            if seen.chained.next() == from {
-                break;
             }
         }
         self.compare(&seen).await

@@ -14,6 +14,7 @@ pub mod ledger;
 mod matching;
 pub mod memory;
 pub(crate) mod open_waits;
+pub(crate) mod pages;
 pub(crate) mod purge;
 pub mod queueing;
 pub(crate) mod queues;

@@ -18,6 +18,7 @@ use crate::journal::spending::{BudgetUse, Spending};
 use crate::run::end::RunEnd;
 use crate::store::api::Store;
 use crate::store::error::StoreError;
+use crate::store::pages::Pages;
 use crate::store::records::Snapshot;
 use crate::vocabulary::contract::{IllegalTransition, Status, Trigger};
 use crate::vocabulary::failure::StepError;
@@ -106,16 +107,13 @@ impl RunView {
         let mut view = saved.and_then(|s| s.state.decode().ok()).unwrap_or_else(|| Self::new(run.clone()));
         let start = view.position;
         // In parts: the frames of a long run are larger than the view of it.
-        loop {
-            let from = view.position;
-            for frame in store.load_page(run, from, PAGE).await? {
+        let mut pages = Pages::new(store, run, start, PAGE);
+        while let Some(frames) = pages.next().await? {
+            for frame in frames {
                 // Events before a later generation are gone.
                 view.position = frame.position;
                 let events = crate::store::read::events(store, run, std::slice::from_ref(&frame)).await?;
                 events.into_iter().for_each(|event| view.apply((frame.at, event)));
-            }
-            if view.position == from {
-                break;
             }
             // A shorter one is read as a whole, so that the next page finds a snapshot.
             if let Some(page) = &page

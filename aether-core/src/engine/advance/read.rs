@@ -16,6 +16,7 @@ use crate::journal::spending::Spending;
 use crate::run::fault::Fault;
 use crate::store::api::Store;
 use crate::store::open_waits::OpenWaits;
+use crate::store::pages::Pages;
 use crate::vocabulary::code::RunCode;
 use crate::vocabulary::id::{Position, RunId};
 
@@ -49,17 +50,11 @@ pub(crate) struct Unwinding {
 
 /// Reads and checks the whole journal of a run that nobody else appends to.
 pub(crate) async fn read_paged(store: &dyn Store, run: &RunId) -> Result<Read, Fault> {
-    let mut journal = Journal::default();
-    loop {
-        let from = journal.chained.next();
-        let frames = store.load_page(run, from, PAGE).await?;
+    let (mut journal, mut pages) = (Journal::default(), Pages::new(store, run, 0, PAGE));
+    while let Some(frames) = pages.next().await? {
         journal.add(store, run, &frames).await?;
-        // A page that is not full is the last one: the next frame would stand in it.
-        let begins = frames.first().map_or(from, |first| first.position);
-        if journal.chained.next() < begins.saturating_add(PAGE) {
-            return journal.finish(run);
-        }
     }
+    journal.finish(run)
 }
 
 /// Reads and checks a whole journal.
