@@ -200,13 +200,10 @@ async fn versions(
     run: &RunId,
     names: &BTreeSet<String>,
 ) -> Result<RunVersions, StoreError> {
-    let frames = inner.shared.store.load(run, 0).await?;
-    if frames.is_empty() {
+    let mut recorded = match read(&*inner.shared.store, run).await {
+        Ok(Some(recorded)) => recorded,
         // Purged since it was listed.
-        return Ok(RunVersions { known: Vec::new(), complete: true });
-    }
-    let mut recorded = match read(&*inner.shared.store, run, &frames).await {
-        Ok(recorded) => recorded,
+        Ok(None) => return Ok(RunVersions { known: Vec::new(), complete: true }),
         Err(Fault::Store(error)) => return Err(error),
         Err(_) => return Ok(RunVersions { known: Vec::new(), complete: false }),
     };

@@ -265,12 +265,8 @@ pub(crate) struct Replayed {
 
 /// Reads the journal of one run.
 pub(crate) async fn recorded(inner: &Inner, id: &RunId) -> Result<Read, Fault> {
-    let store = &*inner.shared.store;
-    let frames = store.load(id, 0).await?;
-    if frames.is_empty() {
-        return Err(StoreError::UnknownRun { run: id.clone() }.into());
-    }
-    read(store, id, &frames).await
+    let recorded = read(&*inner.shared.store, id).await?;
+    recorded.ok_or_else(|| StoreError::UnknownRun { run: id.clone() }.into())
 }
 
 /// Replays what is recorded of one run, without executing anything.

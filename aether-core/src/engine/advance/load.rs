@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use crate::engine::advance::forking::Beginning;
-use crate::engine::advance::read::{Unwinding, read_paged};
+use crate::engine::advance::read::{Unwinding, read_own};
 use crate::engine::code::run_code;
 use crate::engine::inner::Inner;
 use crate::policy::replay::Mode;
@@ -57,7 +57,7 @@ pub(crate) async fn load(inner: &Arc<Inner>, lease: Lease) -> Result<Launch, Fau
     let (record, store) = (lease.run, &inner.shared.store);
     let read_since = Some(inner.shared.environment.monotonic());
     let (recorded_by, is_parked) = (record.code.clone(), record.parked);
-    let recovered = read_paged(&**store, &record.id).await?;
+    let recovered = read_own(&**store, &record.id).await?;
     let inbox = store.inbox(&record.id, 0).await?;
     let effects = store.effects(&record.id).await?;
     // Nothing was sent before the first claim.

@@ -48,20 +48,36 @@ pub(crate) struct Unwinding {
     pub(crate) history: History,
 }
 
+/// How often a journal is read again whose beginning went away meanwhile.
+const GENERATIONS: u32 = 3;
+
 /// Reads and checks the whole journal of a run that nobody else appends to.
-pub(crate) async fn read_paged(store: &dyn Store, run: &RunId) -> Result<Read, Fault> {
+pub(crate) async fn read_own(store: &dyn Store, run: &RunId) -> Result<Read, Fault> {
+    pages_of(store, run).await?.finish(run)
+}
+
+/// Reads and checks the whole journal of a run, to which others may append meanwhile; `None` where there is none.
+pub(crate) async fn read(store: &dyn Store, run: &RunId) -> Result<Option<Read>, Fault> {
+    let mut again = GENERATIONS;
+    loop {
+        let journal = match pages_of(store, run).await {
+            // The run has begun a new generation, and what came next went with the old one. Or the journal is damaged.
+            Err(Fault::Journal { error: JournalError::Gap { .. }, .. }) if again > 0 => {
+                again -= 1;
+                continue;
+            }
+            read => read?,
+        };
+        return journal.began.map(|_| journal.finish(run)).transpose();
+    }
+}
+
+async fn pages_of(store: &dyn Store, run: &RunId) -> Result<Journal, Fault> {
     let (mut journal, mut pages) = (Journal::default(), Pages::new(store, run, 0, PAGE));
     while let Some(frames) = pages.next().await? {
         journal.add(store, run, &frames).await?;
     }
-    journal.finish(run)
-}
-
-/// Reads and checks a whole journal.
-pub(crate) async fn read(store: &dyn Store, run: &RunId, frames: &[StoredFrame]) -> Result<Read, Fault> {
-    let mut journal = Journal::default();
-    journal.add(store, run, frames).await?;
-    journal.finish(run)
+    Ok(journal)
 }
 
 /// A journal as far as it was read.
@@ -104,6 +120,10 @@ impl Journal {
     }
 
     fn push(&mut self, position: Position, at: Timestamp, event: Event) {
+        // A new generation began while the old one was read.
+        if self.began.is_some() && matches!(event, Event::RunCreated(_)) {
+            *self = Self { chained: self.chained, ..Self::default() };
+        }
         let _the_sum_counts = self.open_waits.apply(at, &event);
         self.recorded.apply(&event);
         if let Some(end) = self.end.take() {
@@ -171,3 +191,6 @@ impl Journal {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;
