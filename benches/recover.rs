@@ -91,12 +91,13 @@ async fn recover(path: &Path, steps: u32) -> kit::Result<()> {
     }
     let begun = Instant::now();
     let verified = engine.verify(run.id()).await?;
-    let verify_seconds = begun.elapsed().as_secs_f64();
+    let (verify_seconds, verify_peak_mb) = (begun.elapsed().as_secs_f64(), memory::peak_mb());
     let record = engine.store().run(run.id()).await?.ok_or("the run is gone")?;
     engine.shutdown().await?;
     let figures = json!({
         "events": record.next, "seconds": seconds, "verify_seconds": verify_seconds, "matched": verified.matched,
         "recorded": verified.recorded, "body_calls": calls, "peak_mb": peak_mb, "grown_mb": grown_mb,
+        "verify_peak_mb": verify_peak_mb,
     });
     println!("{figures}");
     Ok(())
@@ -117,6 +118,7 @@ fn measure(path: &str, steps: u32, json: bool) -> kit::Result<()> {
         "engine": "aether-sqlite", "steps": steps, "events": engine["events"], "seconds": engine["seconds"],
         "events_per_s": per_s, "verify_seconds": engine["verify_seconds"], "matched": engine["matched"],
         "body_calls": engine["body_calls"], "peak_mb": engine["peak_mb"], "grown_mb": engine["grown_mb"],
+        "verify_peak_mb": engine["verify_peak_mb"],
         "journal_bytes": after["bytes"], "floor_events_per_s": floor, "floor_grown_mb": after["grown_mb"],
         "ratio": ratio,
     });
