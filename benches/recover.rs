@@ -5,6 +5,8 @@
 //! One run of S recorded steps (default 10,000) is cut off before its last step, by dropping its engine. A second process
 //! takes it up with an engine on the same file. Measured are the time from opening the store to the durable result, and by
 //! how much the memory of that process grew at most; bodies of recorded steps are counted, and there must be none.
+//! Then the same process verifies the run: `verify_seconds`, and `verify_peak_mb`, the most that the process took until then,
+//! recovery included.
 //!
 //! The floor is a process without an engine that reads the same rows with SQL, checks their chain and parses them as JSON,
 //! once before the engine and once after it; the median counts. The ratio is the engine's events per second over the
