@@ -131,7 +131,8 @@ impl Project {
         std::fs::write(path, text).unwrap();
     }
 
-    /// Writes the manifest of the workspace; `more` goes behind it, such as profiles.
+    /// Writes the manifest of the workspace; `more` goes behind it, such as profiles of its packages. Dependencies have the
+    /// profiles that they have in this repository, whose examples are checked where these projects are built.
     pub(crate) fn finish(&self, more: &str) {
         let members: Vec<String> = self.members.iter().map(|name| format!("{name:?}")).collect();
         let mut manifest = format!(
@@ -141,7 +142,7 @@ impl Project {
         for (name, value) in dependencies() {
             let _writing_to_a_string = writeln!(manifest, "{name} = {value}");
         }
-        self.write("Cargo.toml", &(manifest + more));
+        self.write("Cargo.toml", &(manifest + "\n" + &profiles() + more));
     }
 
     /// The call of the check, which is still to be run: it builds where all projects of the tests are built.
@@ -195,6 +196,14 @@ pub(crate) fn kinds<'a>(findings: impl IntoIterator<Item = &'a Finding>) -> BTre
 /// Where all projects are built; the check of this repository's own examples builds there, too.
 pub(crate) fn target() -> PathBuf {
     root().join("target/aether-check")
+}
+
+/// The profile `dev` of this repository.
+fn profiles() -> String {
+    let manifest = std::fs::read_to_string(root().join("Cargo.toml")).unwrap();
+    let profiles = manifest.find("[profile.dev]").zip(manifest.find("[profile.bench]"));
+    let (begin, end) = profiles.expect("`Cargo.toml` has the profile `bench` behind `dev`");
+    manifest[begin..end].to_owned()
 }
 
 /// Names and requirements.
