@@ -5,11 +5,13 @@
 //! [`FULL_LOOK`].
 
 use std::hash::{BuildHasher as _, RandomState};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use aether_core::id::WorkerId;
+
+use crate::error::{Failure, OpError, failure};
 
 /// So often a claim looks at all due runs, whatever the low-water mark says.
 const FULL_LOOK: Duration = Duration::from_secs(1);
@@ -56,23 +58,49 @@ struct Mark {
     tidied: Option<Instant>,
 }
 
-/// A claim that is under way. Dropped without its answer, it counts as lost.
+/// One try of a claim. Dropped without its answer, it counts as lost.
 #[derive(Debug)]
-pub(crate) struct Claim<'c> {
+struct Claim<'c> {
     claims: &'c Claims,
     token: String,
-    tried: AtomicBool,
     answered: bool,
 }
 
-impl Claim<'_> {
-    pub(crate) fn token(&self) -> String {
-        self.token.clone()
+/// A claim that is under way. A try whose answer was lost may still be carried out, however often it was looked for in vain:
+/// the next one has a token of its own.
+#[derive(Debug)]
+pub(crate) struct Tries<'c> {
+    claims: &'c Claims,
+    worker: WorkerId,
+    /// The one that is sent, or sent again after it is known to have got nothing.
+    current: Option<Claim<'c>>,
+    lost: Vec<Claim<'c>>,
+    /// Lost ones that were found.
+    found: Vec<Claim<'c>>,
+}
+
+impl Tries<'_> {
+    /// The token of the next try.
+    pub(crate) fn token(&mut self) -> String {
+        self.current.get_or_insert_with(|| self.claims.begin(&self.worker)).token.clone()
     }
 
-    /// Whether it was sent before; from now on it was.
-    pub(crate) fn was_tried(&self) -> bool {
-        self.tried.swap(true, Ordering::Relaxed)
+    /// Passes the answer of a try on. One that was lost has no other.
+    pub(crate) fn noting<T>(&mut self, answer: Result<T, OpError>) -> Result<T, OpError> {
+        if matches!(&answer, Err(OpError::Driver(error)) if failure(error) == Failure::Lost) {
+            self.lost.extend(self.current.take());
+        }
+        answer
+    }
+
+    /// The tokens of tries whose answers were lost.
+    pub(crate) fn lost(&self) -> Vec<String> {
+        self.lost.iter().map(|claim| claim.token.clone()).collect()
+    }
+
+    /// Of lost tries these were found, and the caller has what they got.
+    pub(crate) fn found(&mut self, tokens: &[String]) {
+        self.found.extend(self.lost.extract_if(.., |claim| tokens.contains(&claim.token)));
     }
 }
 
@@ -86,9 +114,9 @@ pub(crate) struct Given<'c> {
 }
 
 impl<'c> Given<'c> {
-    /// A part has its answer.
-    pub(crate) fn part(&mut self, claim: Claim<'c>) {
-        self.parts.push(claim);
+    /// A part has its answer. Tries that were lost and not found stay so.
+    pub(crate) fn part(&mut self, tries: Tries<'c>) {
+        self.parts.extend(tries.found.into_iter().chain(tries.current));
     }
 
     /// Lost claims were looked for.
@@ -107,7 +135,7 @@ impl<'c> Given<'c> {
 impl Drop for Claim<'_> {
     fn drop(&mut self) {
         let mut open = self.claims.open();
-        if self.answered || !self.tried.load(Ordering::Relaxed) {
+        if self.answered {
             open.retain(|claim| claim.token != self.token);
         } else if let Some(claim) = open.iter_mut().find(|claim| claim.token == self.token) {
             claim.lost = Some(Instant::now());
@@ -124,13 +152,18 @@ impl Claims {
         self.mark.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins a claim, with a token that no other one has.
-    pub(crate) fn begin(&self, worker: &WorkerId) -> Claim<'_> {
+    /// A claim, of which nothing is sent yet.
+    pub(crate) fn tries(&self, worker: &WorkerId) -> Tries<'_> {
+        Tries { claims: self, worker: worker.clone(), current: None, lost: Vec::new(), found: Vec::new() }
+    }
+
+    /// Begins a try, with a token that no other one has.
+    fn begin(&self, worker: &WorkerId) -> Claim<'_> {
         let number = self.count.fetch_add(1, Ordering::Relaxed);
         let random = || RandomState::new().hash_one(number);
         let token = format!("claim:{:016x}{:016x}", random(), random());
         self.open().push(Open { worker: worker.clone(), token: token.clone(), lost: None, looked: None });
-        Claim { claims: self, token, tried: AtomicBool::new(false), answered: false }
+        Claim { claims: self, token, answered: false }
     }
 
     /// Tokens of lost claims of `worker` that are to be looked for now.
@@ -208,17 +241,16 @@ mod tests {
     fn a_claim_is_lost_until_its_answer_is_there_or_it_is_too_late() {
         let (claims, worker) = (Claims::default(), WorkerId::from("w".to_owned()));
         let now = Instant::now();
-        let answered = claims.begin(&worker);
-        assert!(!answered.was_tried() && answered.was_tried());
+        let mut answered = claims.tries(&worker);
+        assert_eq!(answered.token(), answered.token(), "what got nothing is sent again as it was");
         assert_eq!(claims.lost_of(&worker, now), [""; 0], "it is under way");
         let mut given = Given::default();
         given.part(answered);
         given.delivered(&claims, LATE);
-        drop(claims.begin(&worker));
+        drop(claims.tries(&worker));
         assert_eq!(claims.lost_of(&worker, now), [""; 0], "it was never sent");
-        let dropped = claims.begin(&worker);
+        let mut dropped = claims.tries(&worker);
         let token = dropped.token();
-        dropped.was_tried();
         drop(dropped);
         assert_eq!(claims.lost_of(&WorkerId::from("v".to_owned()), now), [""; 0]);
         assert_eq!(claims.lost_of(&worker, now), std::slice::from_ref(&token));
@@ -235,9 +267,8 @@ mod tests {
         let (claims, worker) = (Claims::default(), WorkerId::from("w".to_owned()));
         let now = Instant::now();
         let mut given = Given::default();
-        let part = claims.begin(&worker);
+        let mut part = claims.tries(&worker);
         let tokens = [part.token()];
-        part.was_tried();
         given.part(part);
         assert_eq!(claims.lost_of(&worker, now), [""; 0], "the other parts are under way");
         drop(given);

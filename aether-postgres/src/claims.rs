@@ -14,7 +14,7 @@ use aether_core::id::{CodeId, RunId, WorkerId};
 use aether_core::store::queueing::places_of_queues;
 use aether_core::store::{ClaimRequest, Lease, StoreError};
 
-use crate::claimed::Given;
+use crate::claimed::{Given, Tries};
 use crate::connection::{Connection, Param};
 use crate::database::{Database, ask};
 use crate::error::OpError;
@@ -75,6 +75,10 @@ c AS MATERIALIZED (SELECT o.shard, o.id AS run, coalesce(q.wake_at, o.created_at
         AND (q.wake_at IS NULL OR q.wake_at <= $6::int8) AND {served}
     LIMIT $7::int8 FOR UPDATE OF o SKIP LOCKED)";
 
+/// As [`TAKEN_OVER`], without a lock: a run that another claim gets is left alone.
+static TAKEN_OVER_UNLOCKED: LazyLock<String> =
+    LazyLock::new(|| TAKEN_OVER.replace(" FOR UPDATE OF o SKIP LOCKED", ""));
+
 /// Runs by their ids: $5 shards, $6 ids, $7 codes, $8 whether any code will do, and parked ones, $9 whether runs outside of
 /// queues, $10 patterns of queues.
 const NAMED: &str = "
@@ -112,9 +116,13 @@ pub(crate) fn claim_sql(candidates: &[&str]) -> String {
 
 pub(crate) static CLAIM_DUE: LazyLock<String> = LazyLock::new(|| claim_sql(&[DUE]));
 static CLAIM_DUE_UNLOCKED: LazyLock<String> = LazyLock::new(|| claim_sql(&[DUE_UNLOCKED]));
-pub(crate) static CLAIM_TAKEN_OVER: LazyLock<String> = LazyLock::new(|| {
-    claim_sql(&[QUIET, &TAKEN_OVER.replace("{served}", &served("o.queue", "o.queue_key", "$8", "$9"))])
-});
+pub(crate) static CLAIM_TAKEN_OVER: LazyLock<String> = LazyLock::new(|| claim_taken_over(TAKEN_OVER));
+static CLAIM_TAKEN_OVER_UNLOCKED: LazyLock<String> = LazyLock::new(|| claim_taken_over(&TAKEN_OVER_UNLOCKED));
+
+fn claim_taken_over(candidates: &str) -> String {
+    claim_sql(&[QUIET, &candidates.replace("{served}", &served("o.queue", "o.queue_key", "$8", "$9"))])
+}
+
 static CLAIM_NAMED: LazyLock<String> = LazyLock::new(|| {
     claim_sql(&[QUIET, &NAMED.replace("{served}", &served("o.queue", "o.queue_key", "$9", "$10"))])
 });
@@ -298,7 +306,8 @@ impl Database {
         let (codes, now) = (distinct(&request.codes), row::micros(request.now));
         let (others, patterns) = (request.serves.others, patterns(&request.serves));
         let params: [Param<'_>; 7] = [&workers, &renewals, &codes, &now, &number(limit), &others, &patterns];
-        Ok(self.claim_with(&CLAIM_TAKEN_OVER, &request.worker, &params, given).await?.0)
+        let sql = if self.options.portable { &CLAIM_TAKEN_OVER_UNLOCKED } else { &CLAIM_TAKEN_OVER };
+        Ok(self.claim_with(sql, &request.worker, &params, given).await?.0)
     }
 
     async fn claim_named<'d>(
@@ -317,7 +326,8 @@ impl Database {
         Ok(self.claim_with(&CLAIM_NAMED, &request.worker, &params, given).await?.0)
     }
 
-    /// One claim, made again after an error only when it is known to have got nothing. Also gives when the last of its runs
+    /// One claim, made again after an error; what a try got whose answer was lost is found, now or by the worker's next claim.
+    /// Also gives when the last of its runs
     /// was due.
     pub(crate) async fn claim_with<'d>(
         &'d self,
@@ -327,24 +337,37 @@ impl Database {
         given: &mut Given<'d>,
     ) -> Result<(Vec<Lease>, Option<i64>), StoreError> {
         // Kept as lost until the answer is here: the caller may stop waiting for it at any moment.
-        let claim = self.claims.begin(worker);
-        let token = claim.token();
+        let mut tries = self.claims.tries(worker);
         let answer = ask!(self, |conn| {
-            if claim.was_tried() {
-                let (found, _) = self.of_tokens(conn, worker, std::slice::from_ref(&token)).await?;
-                if !found.is_empty() {
-                    return Ok((found, None));
-                }
+            let found = self.of_lost(conn, worker, &mut tries).await?;
+            if !found.is_empty() {
+                return Ok((found, None));
             }
-            let name = worker.as_str();
+            let (name, token) = (worker.as_str(), tries.token());
             let params: Vec<Param<'_>> =
                 [&name as Param<'_>, &token].into_iter().chain(params.iter().copied()).collect();
-            let rows = conn.query(sql, &params).await?;
+            let rows = tries.noting(conn.query(sql, &params).await)?;
             let due = rows.last().map(|row| get(row, COLUMNS + 1)).transpose()?;
             Ok((self.leases(&rows)?, due))
         })?;
-        given.part(claim);
+        given.part(tries);
         Ok(answer)
+    }
+
+    /// What earlier tries of a claim got whose answers were lost.
+    pub(crate) async fn of_lost(
+        &self,
+        conn: &Connection,
+        worker: &WorkerId,
+        tries: &mut Tries<'_>,
+    ) -> Result<Vec<Lease>, OpError> {
+        let tokens = tries.lost();
+        if tokens.is_empty() {
+            return Ok(Vec::new());
+        }
+        let (leases, found) = self.of_tokens(conn, worker, &tokens).await?;
+        tries.found(&found);
+        Ok(leases)
     }
 
     /// The runs that claims of `worker` got and that it was not told of.
@@ -399,6 +422,21 @@ impl Database {
     /// the server's disk or for a standby, and there may be none.
     fn late(&self) -> std::time::Duration {
         COMMIT_STALLS + self.options.statement_timeout + self.options.lock_timeout
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Servers that are only compatible may not know it.
+    #[test]
+    fn claims_without_locks_skip_none() {
+        for sql in [&CLAIM_DUE_UNLOCKED, &CLAIM_TAKEN_OVER_UNLOCKED, &CLAIM_NAMED] {
+            assert!(!sql.contains("SKIP LOCKED"), "{}", sql.as_str());
+        }
+        assert!(!CLAIM_TAKEN_OVER_UNLOCKED.contains("FOR UPDATE OF"));
+        assert!(CLAIM_TAKEN_OVER.contains("FOR UPDATE OF o SKIP LOCKED"));
     }
 }
 

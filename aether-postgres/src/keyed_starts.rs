@@ -1,6 +1,8 @@
 //! Keyed starts: what is gathered, and which run holds a key.
 //!
-//! Promise: a write replaces only the revision that it names. One whose answer was lost is found by what it wrote.
+//! Promise: a write replaces only the revision that it names. Of one whose commit was not answered, the server is asked
+//! whether it took effect: what it wrote may be replaced by then. A server that is only compatible is not asked: there it
+//! counts as done while what it wrote is there.
 
 use aether_core::store::{DueStarts, KeyedStart, StoreError};
 use tokio_postgres::Row;
@@ -17,6 +19,16 @@ VALUES ($1::text, $2::text, $3::int8, $4::text, $5::int8) ON CONFLICT DO NOTHING
 const REPLACE: &str = "
 UPDATE keyed_starts SET workflow = $2::text, due_at = $3::int8, record = $4::text, revision = $5::int8
 WHERE name = $1::text AND revision = $6::int8";
+
+/// The number of the transaction.
+const NUMBER: &str = "SELECT txid_current()";
+
+const OWN: &str =
+    "SELECT 1 FROM keyed_starts WHERE name = $1::text AND record = $2::text AND revision = $3::int8";
+
+/// Whether one of these transactions was committed.
+const COMMITTED: &str =
+    "SELECT 1 FROM unnest($1::int8[]) AS t(number) WHERE txid_status(t.number) = 'committed' LIMIT 1";
 
 /// One search for each workflow.
 const DUE: &str = "
@@ -52,16 +64,35 @@ impl Database {
         let (revision, former) = (row::int(start.revision), row::int(replaces));
         let params: [Param<'_>; 6] = [&start.name, &start.workflow, &due_at, &record, &revision, &former];
         let (sql, params) = if replaces == 0 { (NEW, &params[..5]) } else { (REPLACE, &params[..]) };
-        let lost = LostAnswer::default();
+        let (lost, mut sent) = (LostAnswer::default(), Vec::<i64>::new());
         ask!(self, |conn| {
-            if lost.noting(conn.execute(sql, params).await)? > 0 {
+            let transaction = conn.begin().await?;
+            let number: Option<i64> = match self.options.portable {
+                true => None,
+                false => transaction.query(NUMBER, &[]).await?.first().map(|row| get(row, 0)).transpose()?,
+            };
+            // Waits for the row, and so for the end of a try before.
+            if transaction.execute(sql, params).await? > 0 {
+                sent.extend(number);
+                lost.noting(transaction.commit().await)?;
                 return Ok(true);
             }
+            transaction.rollback().await?;
             if !lost.happened() {
                 return Ok(false);
             }
-            let own = "SELECT 1 FROM keyed_starts WHERE name = $1::text AND record = $2::text AND revision = $3::int8";
-            Ok(conn.query_opt(own, &[&start.name, &record, &revision]).await?.is_some())
+            if conn.query_opt(OWN, &[&start.name, &record, &revision]).await?.is_some() {
+                return Ok(true);
+            }
+            let committed = conn.query_opt(COMMITTED, &[&sent]).await;
+            // Unknown where another server has taken the place of the one that was asked.
+            if let Err(OpError::Driver(error)) = &committed
+                && error.as_db_error().is_some()
+            {
+                tracing::warn!(%error, name = start.name, "whether a keyed start was written is not known");
+                return Ok(false);
+            }
+            Ok(committed?.is_some())
         })
     }
 

@@ -27,6 +27,11 @@ const PRESENCE: Duration = Duration::from_secs(15);
 pub(crate) const GONE: &str =
     "(least(coalesce(w.lease, 0), 86400000000) * interval '1 microsecond' + interval '5 seconds')";
 
+/// So long a worker that was not seen, and whose session is open, may be a process that is paused: it may outlive one whose
+/// machine is gone.
+const PAUSED: &str =
+    "greatest(interval '60 seconds', least(coalesce(w.lease, 0), 86400000000) * interval '4 microseconds')";
+
 /// The session of this statement. It is open as long as the process of its worker is there, whether or not that is paused:
 /// the kernel closes it with the process.
 const SESSION: &str =
@@ -71,15 +76,15 @@ static RENEW: LazyLock<[String; 2]> = LazyLock::new(|| {
     })
 });
 
-/// Workers that a run was taken from, that did not notice it, and whose session is open: it may outlive a process whose
-/// machine is gone, so a worker that counts as gone is left out. Of a session of another role an account may see no more
+/// Workers that a run was taken from, that did not notice it, and whose session is open, for as long as that says that the
+/// process is there. Of a session of another role an account may see no more
 /// than that there is one with this number. A server that was started again has closed all sessions: for two leases, in
 /// which a process that is there comes back, they count as open.
 static UNAWARE: LazyLock<String> = LazyLock::new(|| {
     format!(
         "SELECT DISTINCT l.worker FROM lost l JOIN workers w ON w.id = l.worker
         WHERE l.shard = $1::int2 AND l.run = $2::text AND w.backend IS NOT NULL
-            AND w.seen_at > clock_timestamp() - {GONE}
+            AND w.seen_at > clock_timestamp() - {PAUSED}
             AND (EXISTS (SELECT FROM pg_stat_get_activity(w.backend) a
                     WHERE a.backend_start IS NULL OR a.backend_start = w.backend_start)
                 OR (w.backend_start < pg_postmaster_start_time() AND pg_postmaster_start_time()

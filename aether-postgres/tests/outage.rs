@@ -173,6 +173,39 @@ async fn a_database_that_is_away_holds_up_its_own_runs_alone() {
     store.close().await.unwrap();
 }
 
+/// More than one statement has the time for, and more than one message may carry.
+#[tokio::test]
+async fn a_bucket_of_many_large_values_is_moved_in_pieces() {
+    let cluster = Cluster::shared();
+    let databases = [cluster.database().await, cluster.database().await];
+    let [first, second] = databases.each_ref().map(|database| database.url());
+    let options = PostgresOptions::new().statement_timeout(Duration::from_millis(1500)).patience(SLOW);
+    let store =
+        PostgresStore::connect_all_with([("a", first.as_str()), ("b", &second)], options).await.unwrap();
+    let run = create(&store, "large", None).await;
+    let value = |n: u32| -> Vec<u8> {
+        (0..50_000_u32).flat_map(|at| (at ^ n).wrapping_mul(2_654_435_761).to_le_bytes()).collect()
+    };
+    for n in 0..100 {
+        store.put_blob(&run, &format!("{n:064x}"), value(n)).await.unwrap();
+    }
+    // 100 values take 3 s.
+    let slow = "CREATE FUNCTION aether.slow() RETURNS trigger LANGUAGE plpgsql AS
+            $$ BEGIN PERFORM pg_sleep(0.03); RETURN OLD; END $$;
+        CREATE TRIGGER slow BEFORE DELETE ON aether.blobs FOR EACH ROW EXECUTE FUNCTION aether.slow()";
+    let (client, connection) = tokio_postgres::connect(&first, tokio_postgres::NoTls).await.unwrap();
+    tokio::spawn(connection);
+    client.batch_execute(slow).await.unwrap();
+    let bucket = names::bucket("large");
+    assert_eq!(store.move_buckets(bucket..bucket + 1, "b").await.unwrap(), 1);
+    for n in 0..100 {
+        assert_eq!(store.blob(&run, &format!("{n:064x}")).await.unwrap(), Some(value(n)));
+    }
+    let left = client.query_one("SELECT count(*) FROM aether.parcels", &[]).await.unwrap().get::<_, i64>(0);
+    assert_eq!(left, 0);
+    store.close().await.unwrap();
+}
+
 #[tokio::test]
 async fn a_database_belongs_to_one_store_under_one_name() {
     let cluster = Cluster::shared();

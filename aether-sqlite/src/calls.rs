@@ -35,11 +35,11 @@ WHERE owner IS NULL AND wake_at IS NOT NULL AND wake_at <= ?1 AND parked = 0 AND
     AND code IN (SELECT value FROM json_each(?2))
 ORDER BY wake_at, no LIMIT ?3";
 
-/// Due runs of silent workers.
+/// Due runs of silent workers. One that was being advanced is due, whatever the time of its claim.
 const DUE_OF_SILENT: &str = "
 SELECT wake_at, no, queue, queue_key FROM aether_runs
-WHERE owner IS NOT NULL AND owner IN (SELECT value FROM json_each(?3)) AND wake_at <= ?1
-    AND parked = 0 AND code IN (SELECT value FROM json_each(?2))
+WHERE owner IS NOT NULL AND owner IN (SELECT value FROM json_each(?3))
+    AND (wake_at <= ?1 OR status = 'running') AND parked = 0 AND code IN (SELECT value FROM json_each(?2))
 ORDER BY wake_at, no";
 
 impl Batch<'_> {

@@ -87,6 +87,15 @@ impl Batch<'_> {
         Ok(lost)
     }
 
+    /// Frees every run of a worker that has died. Those that it was advancing are due `now`: their due times are those of its
+    /// claims, by whatever clock it had.
+    pub(crate) fn bury(&mut self, worker: &WorkerId, now: i64) -> Result<(), OpError> {
+        self.conn
+            .prepare_cached("UPDATE aether_runs SET wake_at = ?2 WHERE owner = ?1 AND status = 'running'")?
+            .execute(params![worker.as_str(), now])?;
+        self.retire(worker)
+    }
+
     /// Frees every run of a worker that advances none any more, and forgets the worker.
     pub(crate) fn retire(&mut self, worker: &WorkerId) -> Result<(), OpError> {
         for sql in [

@@ -124,7 +124,7 @@ pub(crate) enum StepFailure {
     /// The body was called and its changes are rolled back; the append's frame is what says so.
     Unrecorded(StoreError, bool),
     /// The body was called, and its changes were rolled back with the append, so that nothing happened.
-    Undone(StoreError),
+    Undone(StoreError, bool),
     /// The append was refused.
     Refused(AppendError),
 }
@@ -163,7 +163,7 @@ fn attempt(
     // Before the body: one that lost its run to another worker must not run at all, for what it does besides SQL is
     // not rolled back. The lock is held from here to the commit, so it cannot lose the run in between.
     batch.admit(append)?;
-    *stage = |error, _| StepFailure::Undone(error);
+    *stage = StepFailure::Undone;
     let undone = match connection.run(work) {
         Ok(true) => {
             append.frame = work.frame(None).map_err(|error| OpError::Refused(error.into()))?;

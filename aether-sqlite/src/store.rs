@@ -468,7 +468,7 @@ impl Store for SqliteStore {
             let released = dead.clone();
             let leases = self
                 .write(move |batch| {
-                    dead.iter().try_for_each(|worker| batch.retire(worker))?;
+                    dead.iter().try_for_each(|worker| batch.bury(worker, request.now.as_microsecond()))?;
                     batch.claim(&request)
                 })
                 .await?;

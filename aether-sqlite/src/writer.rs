@@ -266,8 +266,9 @@ impl<'c> Writer<'c> {
                     Err(lost) => append.ack.failed(lost.into()),
                 }
             }
-            // The body was not called, so the step waits as a whole.
-            Err(StepFailure::NotBegun(error, true)) => {
+            // Nothing happened, so the step waits as a whole: its body is called again. To fail it would take along what the
+            // run has queued behind it, such as outcomes of bodies.
+            Err(StepFailure::NotBegun(error, true) | StepFailure::Undone(error, true)) => {
                 append.work = Some(work);
                 self.keep_step(append, error);
             }
@@ -276,7 +277,7 @@ impl<'c> Writer<'c> {
             Err(
                 StepFailure::NotBegun(error, _)
                 | StepFailure::Unrecorded(error, _)
-                | StepFailure::Undone(error),
+                | StepFailure::Undone(error, _),
             ) => {
                 tracing::warn!(%error, key = %work.key(), "a transaction step was not committed");
                 append.ack.failed(error.into());

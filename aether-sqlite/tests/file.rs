@@ -445,6 +445,29 @@ fn what_an_engine_asks_again_and_again_reads_no_whole_table() {
     }
 }
 
+/// They are due from the moment on at which they are found, whatever their worker's clock said: a clock that was set back
+/// holds none of them up, and workers of their own code have a lease for them.
+#[tokio::test]
+async fn the_runs_of_a_dead_worker_are_due_when_it_is_found_dead() {
+    for seconds in [1, 1_000_000] {
+        let (_folder, path) = place();
+        let (alive, dead) = (SqliteStore::open(&path).unwrap(), SqliteStore::open(&path).unwrap());
+        let gone = WorkerId::from("gone".to_owned());
+        dead.register(&gone, std::time::Duration::from_secs(60), Vec::new()).await.unwrap();
+        dead.create(NewRun { at: at(seconds), owner: Some(gone), ..new_run("a") }).await.unwrap();
+        assert_eq!(alive.claim(claim("w", 500)).await.unwrap(), []);
+        drop(dead);
+        let another = ClaimRequest {
+            codes: vec![CodeId::of("shop", "another", 1, "0011223344556677")],
+            ..claim("w", 500)
+        };
+        assert_eq!(alive.claim(another).await.unwrap(), []);
+        let found = alive.run(&id("a")).await.unwrap().unwrap();
+        assert_eq!((found.owner, found.wake_at), (None, Some(at(500))));
+        assert_eq!(alive.claim(claim("w", 500)).await.unwrap().len(), 1);
+    }
+}
+
 /// The workers of a process that ended without a word can advance nothing, and no later worker is told that they can.
 #[tokio::test]
 async fn the_codes_of_a_dead_worker_do_not_count() {

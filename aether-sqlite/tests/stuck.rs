@@ -5,13 +5,14 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use aether_core::contract::Status;
 use aether_core::id::{CommandId, IdempotencyKey};
 use aether_core::journal::{Frame, read_verified};
 use aether_core::store::{
-    Ack, Append, AppendError, DurableWatermark, StatusChange, Store, StoreError, StoredEffect,
+    Ack, Append, AppendError, DurableWatermark, Rollback, StatusChange, Store, StoreError, StoredEffect, Work,
 };
 use aether_sqlite::{SqliteOptions, SqliteStore};
 use rusqlite::Connection;
@@ -105,6 +106,55 @@ async fn appends_wait_for_a_full_disk_and_are_written_in_order_when_there_is_roo
     watermark.reached(3).await.unwrap();
     other.await.unwrap().unwrap();
     assert_eq!(read_verified(&store.load(&id("a"), 0).await.unwrap()).unwrap().len(), 3);
+    store.close().await.unwrap();
+}
+
+/// Writes a row, and counts its calls.
+#[derive(Debug)]
+struct Note {
+    key: IdempotencyKey,
+    calls: Arc<AtomicU32>,
+}
+
+impl Work for Note {
+    fn key(&self) -> &IdempotencyKey {
+        &self.key
+    }
+
+    fn timeout(&self) -> Option<Duration> {
+        None
+    }
+
+    fn call(&mut self) -> bool {
+        self.calls.fetch_add(1, Ordering::SeqCst);
+        true
+    }
+
+    fn frame(&mut self, undone: Option<Rollback>) -> Result<Frame, StoreError> {
+        Ok(if undone.is_some() { frame("undone") } else { large() })
+    }
+}
+
+#[tokio::test]
+async fn a_transaction_step_that_finds_the_disk_full_at_its_end_is_begun_again_and_takes_nothing_along() {
+    let file = File::new().await;
+    let (store, conn) = file.full();
+    let key = IdempotencyKey::new(&id("a"), &CommandId::new("0", "note"), 0);
+    let calls = Arc::new(AtomicU32::new(0));
+    let work: Box<dyn Work> = Box::new(Note { key, calls: Arc::clone(&calls) });
+    let step = queue(&store, Append { work: Some(work), ..append("a", 1, 1, frame("only counted")) });
+    // The outcome of another branch.
+    let outcome = queue(&store, append("a", 1, 2, frame("outcome")));
+    let mut step = Box::pin(step);
+    assert!(tokio::time::timeout(600 * MS, &mut step).await.is_err(), "it waits for room");
+    assert!(calls.load(Ordering::SeqCst) >= 1, "the body was called");
+    conn.execute_batch("DROP TABLE ballast").unwrap();
+    step.await.unwrap().unwrap();
+    outcome.await.unwrap().unwrap();
+    assert!(calls.load(Ordering::SeqCst) >= 2, "and again");
+    let frames = store.load(&id("a"), 0).await.unwrap();
+    assert_eq!(read_verified(&frames).unwrap().len(), 3);
+    assert_eq!((&frames[1].text, &frames[2].text), (&large().text, &frame("outcome").text));
     store.close().await.unwrap();
 }
 

@@ -40,6 +40,14 @@ async fn give_up(cx: &mut StepCx) -> Result<()> {
     Err(Failure::retryable("told to stop"))
 }
 
+/// Lose the answer when told to stop.
+#[step(effect = "tool", on_unknown = "retry", timeout = "none")]
+async fn lose_touch(cx: &mut StepCx) -> Result<()> {
+    Calls::note(cx)?;
+    cx.cancelled().await;
+    Err(Failure::unknown("the connection broke"))
+}
+
 /// Read for ever.
 #[step(effect = "read")]
 async fn read_on(cx: &mut StepCx) -> Result<()> {
@@ -77,6 +85,12 @@ async fn working_on(cx: &mut Cx) -> Result<String> {
 #[workflow]
 async fn giving_up(cx: &mut Cx) -> Result<()> {
     Ok(give_up(cx).await?)
+}
+
+/// Work whose answer is lost, and that is sent again.
+#[workflow]
+async fn losing_touch(cx: &mut Cx) -> Result<()> {
+    Ok(lose_touch(cx).await?)
 }
 
 /// Read for ever.
@@ -156,6 +170,17 @@ async fn a_failed_attempt_is_recorded_and_not_made_again() {
         let (_, calls, journal) = cancelled::<giving_up>(&place.store, "give_up", FOR_EVER).await;
         assert_eq!((calls.of("give_up"), journal.count("step_retried", "give_up")), (1, 1));
         assert_eq!(journal.count("tool_invocation_finished", "give_up"), 1);
+    }
+}
+
+#[tokio::test]
+async fn a_call_whose_answer_is_lost_meanwhile_is_in_doubt_and_not_sent_again() {
+    for place in stores() {
+        let place = place();
+        let (engine, calls, journal) = cancelled::<losing_touch>(&place.store, "lose_touch", FOR_EVER).await;
+        assert_eq!(calls.of("lose_touch"), 1);
+        assert_eq!(journal.count("invocation_abandoned", "lose_touch"), 1);
+        assert_eq!(engine.view(&run_id("work")).await.unwrap().in_doubt().len(), 1);
     }
 }
 

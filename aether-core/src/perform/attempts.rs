@@ -319,7 +319,7 @@ impl StepCall {
         }
         self.run.still_open().await;
         if self.options.class == EffectClass::Transaction {
-            self.tried_since = Some(self.run.now());
+            self.tried_since = Some(self.run.shared.environment.monotonic());
             return Box::pin(self.transact()).await;
         }
         if self.limit.is_some() {
@@ -329,7 +329,7 @@ impl StepCall {
         if let Err(refused) = self.reserve().await {
             return Next::Done(refused);
         }
-        self.tried_since = Some(self.run.now());
+        self.tried_since = Some(self.run.shared.environment.monotonic());
         if !self.options.class.changes_world() {
             // Of a read, only where something waits for it to begin.
             if self.options.class == EffectClass::Llm || self.reserved.is_some() || self.limit.is_some() {

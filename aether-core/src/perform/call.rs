@@ -334,8 +334,8 @@ pub(crate) struct StepCall {
     pub(crate) attempt: u32,
     /// What the newest attempt at the ledger is called.
     pub(crate) named: Option<NamedAttempt>,
-    /// When the newest attempt began, if it began in this process.
-    pub(crate) tried_since: Option<Timestamp>,
+    /// When the newest attempt began, if it began in this process: by a clock that nobody sets.
+    pub(crate) tried_since: Option<Duration>,
     /// How its attempts failed so far.
     pub(crate) failures: Failures,
     /// How often the newest invocation was sent again because its outcome was unknown.

@@ -50,8 +50,8 @@ impl StepCall {
 
     /// How long the newest attempt has taken in this process.
     pub(crate) fn took(&self) -> Duration {
-        let took = self.tried_since.map(|began| self.run.now().duration_since(began));
-        took.and_then(|took| Duration::try_from(took).ok()).unwrap_or_default()
+        let now = self.run.shared.environment.monotonic();
+        self.tried_since.map_or(Duration::ZERO, |began| now.saturating_sub(began))
     }
 
     /// Records a definite failure, and waits until the next attempt is due.

@@ -106,6 +106,8 @@ impl StepCall {
             let _in_flight = self.run.in_flight();
             self.run.shared.environment.sleep(wait).await;
         }
+        // As before any attempt: a run that is being cancelled, and an engine that stops, begin none.
+        self.run.still_open().await;
         let mut events = self.start_events();
         events.push(self.decision(invocation, InvocationDecision::Retry, "policy: retry"));
         let extras = self.extras();

@@ -39,7 +39,7 @@ impl Run {
         let (mut events, mut in_doubt, mut extras) = (Vec::new(), Vec::new(), AppendExtras::default());
         for (command, invocation) in open {
             let mut update = self.in_doubt(&invocation);
-            let row = self.shared.store.entry(&self.id, &update.key).await?;
+            let row = self.asking(|| self.shared.store.entry(&self.id, &update.key)).await?;
             // A row of an earlier claim may stand for a call that was made.
             if row.as_ref().is_some_and(|row| row.epoch == self.epoch) && self.take_uncalled(&invocation) {
                 (update.status, update.committed) = (LedgerStatus::Failed, true);

@@ -27,8 +27,17 @@ impl Leases {
 
     /// Whether the leases hold for at least a quarter of their length from `now` on.
     pub(super) fn are_fresh(&self, now: Duration) -> bool {
+        self.is_fresh(self.renewed.load(Ordering::Acquire), now)
+    }
+
+    /// As [`Leases::are_fresh`], by a renewal that began at `began`.
+    pub(super) fn hold(&self, began: Duration, now: Duration) -> bool {
+        self.is_fresh(micros(began), now)
+    }
+
+    fn is_fresh(&self, renewed: u64, now: Duration) -> bool {
         let limit = micros(self.lease).saturating_mul(3) / 4;
-        micros(now).saturating_sub(self.renewed.load(Ordering::Acquire)) < limit
+        micros(now).saturating_sub(renewed) < limit
     }
 
     /// A renewal was written that began at `began`.

@@ -83,7 +83,10 @@ impl EngineShared {
         // Read before the store is asked: a slow store makes the leases look older than they are.
         let began = self.environment.monotonic();
         let lost = self.store.renew(&self.worker, self.leases.lease, noticed).await?;
-        self.leases.renewed(began);
+        // Whoever is about to call a body looks at what was lost himself, until nothing of it is in flight here any more.
+        if lost.is_empty() {
+            self.leases.renewed(began);
+        }
         Ok(lost)
     }
 

@@ -47,8 +47,12 @@ const PARTS: [&str; 15] = [
 const LOCK_WAITS: [u64; 5] = [100, 200, 200, 400, 1500];
 /// How long a bucket is tried to be locked.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How many rows are carried at once.
+/// How many rows are carried at once, if they are not too large.
 const PAGE: usize = 500;
+/// As many large values.
+const LARGE_PAGE: usize = 8;
+/// About how many bytes are carried at once: a message to the server may have a gigabyte, and a statement its time.
+const PAGE_BYTES: i64 = 8 << 20;
 
 const BEGIN: &str = "INSERT INTO placement AS p (shard, database, version, target)
     SELECT $1::int2, $2::text, 0, $3::text
@@ -72,8 +76,11 @@ const ARRIVE: &str =
     ON CONFLICT (shard) DO UPDATE SET version = excluded.version, away = false, elsewhere = NULL
     WHERE b.version < excluded.version";
 
-const LINES: &str = "SELECT n, line FROM parcels
-    WHERE shard = $1::int2 AND version = $2::int8 AND part = $3::text AND n > $4::int8 ORDER BY n LIMIT $5::int8";
+/// The next lines: as many as have so many bytes, and at least one.
+const LINES: &str = "SELECT n, line FROM (SELECT n, line, sum(octet_length(line)) OVER (ORDER BY n) - octet_length(line) AS before
+        FROM (SELECT n, line FROM parcels WHERE shard = $1::int2 AND version = $2::int8 AND part = $3::text AND n > $4::int8
+            ORDER BY n LIMIT $5::int8) page) lines
+    WHERE before < $6::int8 ORDER BY n";
 
 const CLEAR: &str = "DELETE FROM parcels WHERE shard = $1::int2 AND version = $2::int8";
 
@@ -214,12 +221,25 @@ async fn pack_in(transaction: &Transaction<'_>, one: &Move, wait: u64) -> Result
         return Ok(());
     }
     for part in PARTS {
-        let sql = format!(
-            "WITH gone AS (DELETE FROM {part} WHERE shard = $1::int2 RETURNING *)
-            INSERT INTO parcels(shard, version, part, n, line)
-            SELECT $1, $2::int8, '{part}', row_number() OVER (), row_to_json(gone)::text FROM gone"
-        );
-        transaction.execute(&sql, &[&one.shard, &one.version]).await?;
+        pack_part(transaction, one, part).await?;
+    }
+    Ok(())
+}
+
+/// In pieces, each of which has the time of a statement: what is too much for one would be so at every try.
+async fn pack_part(transaction: &Transaction<'_>, one: &Move, part: &str) -> Result<(), OpError> {
+    let all = format!("SELECT ctid::text FROM {part} WHERE shard = $1::int2");
+    let rows = transaction.query(&all, &[&one.shard]).await?;
+    let rows: Vec<String> = rows.iter().map(|row| get(row, 0)).collect::<Result<_, _>>()?;
+    let sql = format!(
+        "WITH gone AS (DELETE FROM {part} WHERE ctid = ANY(($4::text[])::tid[]) RETURNING *)
+        INSERT INTO parcels(shard, version, part, n, line)
+        SELECT $1::int2, $2::int8, '{part}', $3::int8 + row_number() OVER (), row_to_json(gone)::text FROM gone"
+    );
+    let mut packed = 0_i64;
+    for piece in rows.chunks(if part == "blobs" { LARGE_PAGE } else { PAGE }) {
+        transaction.execute(&sql, &[&one.shard, &one.version, &packed, &piece]).await?;
+        packed = packed.saturating_add(i64::try_from(piece.len()).unwrap_or(i64::MAX));
     }
     Ok(())
 }
@@ -252,15 +272,13 @@ async fn unpack_part(
     let mut last = 0_i64;
     loop {
         let rows: Vec<(i64, String)> = ask!(source, |conn| {
-            let rows = conn.query(LINES, &[&one.shard, &one.version, &part, &last, &page]).await?;
+            let rows =
+                conn.query(LINES, &[&one.shard, &one.version, &part, &last, &page, &PAGE_BYTES]).await?;
             rows.iter().map(|row| Ok((get(row, 0)?, get(row, 1)?))).collect::<Result<_, _>>()
         })?;
         let (numbers, lines): (Vec<i64>, Vec<String>) = rows.into_iter().unzip();
         let Some(highest) = numbers.last() else { return Ok(()) };
         last = *highest;
         transaction.execute(&sql, &[&lines]).await?;
-        if lines.len() < PAGE {
-            return Ok(());
-        }
     }
 }

@@ -46,6 +46,9 @@ const OF: &str =
 const OPEN: &str =
     "SELECT pattern, kind, n, per FROM limits WHERE queue = $1::text AND kind = 'open' ORDER BY pattern";
 
+/// Locks them by a change: who waits for it at an isolation that keeps its snapshot is told so, and looks again.
+const LOCK_BY_CHANGE: &str = "UPDATE limits SET n = n WHERE queue = $1::text AND kind = 'open'";
+
 const POSITION: &str = "
 SELECT r.queue, r.queue_key, r.begun, d.ready, (SELECT count(*) FROM (SELECT 1 FROM unnest(ARRAY[true, false]) AS b(begun)
         CROSS JOIN LATERAL (SELECT w.code FROM due w WHERE w.queue = r.queue AND w.queue_key = r.queue_key
@@ -160,8 +163,14 @@ impl Database {
         let mut create = std::pin::pin!(Some(create));
         ask!(self, |conn| {
             let transaction = conn.begin().await?;
-            let lock = format!("{OPEN} FOR UPDATE");
-            let limits = read_all(&transaction.query(&lock, &[&place.queue]).await?)?;
+            let rows = match self.options.portable {
+                true => {
+                    transaction.execute(LOCK_BY_CHANGE, &[&place.queue]).await?;
+                    transaction.query(OPEN, &[&place.queue]).await?
+                }
+                false => transaction.query(&format!("{OPEN} FOR UPDATE"), &[&place.queue]).await?,
+            };
+            let limits = read_all(&rows)?;
             for limit in limits {
                 let LimitKind::Open(n) = limit.kind else { continue };
                 let Some(scope) = limit.pattern.scope(place) else { continue };
@@ -178,8 +187,12 @@ impl Database {
             };
             let created = creating.await;
             create.set(None);
-            // Nothing was written here: whether the lock is released by a commit or a lost connection is the same.
-            let _only_locks = transaction.rollback().await;
+            // Nothing is changed here: whether the lock is released by a commit or a lost connection is the same, but for
+            // who waits with a snapshot.
+            let _only_locks = match self.options.portable {
+                true => transaction.commit().await,
+                false => transaction.rollback().await,
+            };
             Ok(Admission::Admitted(created))
         })
     }

@@ -80,18 +80,16 @@ impl Database {
         limit: usize,
         given: &mut Given<'d>,
     ) -> Result<Vec<Lease>, StoreError> {
-        let claim = self.claims.begin(&request.worker);
-        let token = claim.token();
+        let mut tries = self.claims.tries(&request.worker);
         let leases = ask!(self, |conn| {
-            if claim.was_tried() {
-                let (found, _) = self.of_tokens(conn, &request.worker, std::slice::from_ref(&token)).await?;
-                if !found.is_empty() {
-                    return Ok(found);
-                }
+            let found = self.of_lost(conn, &request.worker, &mut tries).await?;
+            if !found.is_empty() {
+                return Ok(found);
             }
-            self.pick(conn, request, codes, limit, &token).await
+            let token = tries.token();
+            tries.noting(self.pick(conn, request, codes, limit, &token).await)
         })?;
-        given.part(claim);
+        given.part(tries);
         Ok(leases)
     }
 
@@ -174,18 +172,16 @@ impl Database {
         if !ask!(self, |conn| Ok(conn.query_opt(sql::CHOSEN, &params).await?.is_some()))? {
             return Ok(Vec::new());
         }
-        let claim = self.claims.begin(&request.worker);
-        let token = claim.token();
+        let mut tries = self.claims.tries(&request.worker);
         let leases = ask!(self, |conn| {
-            if claim.was_tried() {
-                let (found, _) = self.of_tokens(conn, &request.worker, std::slice::from_ref(&token)).await?;
-                if !found.is_empty() {
-                    return Ok(found);
-                }
+            let found = self.of_lost(conn, &request.worker, &mut tries).await?;
+            if !found.is_empty() {
+                return Ok(found);
             }
-            self.pick_chosen(conn, request, &params, &token).await
+            let token = tries.token();
+            tries.noting(self.pick_chosen(conn, request, &params, &token).await)
         })?;
-        given.part(claim);
+        given.part(tries);
         Ok(leases)
     }
 

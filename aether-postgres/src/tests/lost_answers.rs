@@ -25,6 +25,8 @@ async fn apart(patience: Duration) -> (Table, Proxy, Arc<Database>) {
 }
 
 const PATIENT: Duration = Duration::from_secs(180);
+/// Longer than a lost claim is not looked for, and much shorter than a server is waited for.
+const SOON: Duration = Duration::from_secs(30);
 
 #[tokio::test]
 async fn a_claim_finds_what_it_got() {
@@ -84,16 +86,80 @@ async fn the_next_claim_finds_what_one_got_that_was_given_up() {
     assert_eq!(names(&table.database.claim(&request("w", 5)).await.unwrap()), ["run"]);
 }
 
+/// Commits that claim wait for a lock.
+const STALLS: &str = "CREATE FUNCTION aether.stall() RETURNS trigger LANGUAGE plpgsql AS
+        $$ BEGIN PERFORM pg_advisory_xact_lock(7); RETURN NULL; END $$;
+    CREATE CONSTRAINT TRIGGER stall AFTER UPDATE ON aether.runs DEFERRABLE INITIALLY DEFERRED
+        FOR EACH ROW EXECUTE FUNCTION aether.stall()";
+
+/// A try that was cut off may be carried out after the next one has found nothing, because the first had locked it all.
+#[tokio::test]
+async fn a_claim_whose_first_try_is_committed_after_the_second_is_found() {
+    for is_queued in [false, true] {
+        let (table, proxy, far) = apart(PATIENT).await;
+        table.client.batch_execute(STALLS).await.unwrap();
+        if is_queued {
+            let limit = Limit::new("q", LimitKind::Running(1)).unwrap();
+            table.database.put_limit(&limit).await.unwrap();
+            let made = Arc::clone(&table.database).create(queued("run", "k"), Vec::new()).await.unwrap();
+            assert_eq!(made, Some(Created::New));
+        } else {
+            table.run("run", None, 1).await;
+        }
+        far.claim(&request("w", -1)).await.unwrap();
+        let stalls = table.begin().await;
+        stalls.batch_execute("SELECT pg_advisory_xact_lock(7)").await.unwrap();
+        let claiming = far.clone();
+        let claim = tokio::spawn(async move { claiming.claim(&request("w", 5)).await });
+        table.until_blocked(1).await;
+        proxy.cut();
+        assert_eq!(names(&claim.await.unwrap().unwrap()), [""; 0], "queued: {is_queued}");
+        stalls.batch_execute("COMMIT").await.unwrap();
+        while table.number("SELECT count(*) FROM runs WHERE owner = 'w'").await == 0 {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        let found = async {
+            while far.claim(&request("w", 5)).await.unwrap().is_empty() {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        tokio::time::timeout(SOON, found).await.expect("a run is held and never found");
+    }
+}
+
+/// A write whose answer was lost, and whose record another process has replaced since.
+#[tokio::test]
+async fn a_keyed_start_is_not_denied_after_another_has_replaced_it() {
+    let (table, proxy, far) = apart(PATIENT).await;
+    let start = |revision: u64, replaces: u64| {
+        let record = Payload::encode(&revision).unwrap();
+        let (name, workflow) = ("key".to_owned(), "flow".to_owned());
+        (aether_core::store::KeyedStart { name, workflow, due_at: at(9), record, revision }, replaces)
+    };
+    for replaces in [0, 2] {
+        proxy.lose(1);
+        proxy.hold(true);
+        let (writing, (own, of)) = (far.clone(), start(replaces + 1, replaces));
+        let put = tokio::spawn(async move { writing.put_keyed_start(&own, of).await });
+        let is_there = format!("SELECT count(*) FROM keyed_starts WHERE revision = {}", replaces + 1);
+        while table.number(&is_there).await == 0 {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        let (next, of) = start(replaces + 2, replaces + 1);
+        assert_eq!(table.database.put_keyed_start(&next, of).await, Ok(true));
+        proxy.hold(false);
+        assert_eq!((put.await.unwrap(), proxy.left()), (Ok(true), 0), "it was written");
+        let (late, of) = start(replaces + 1, replaces);
+        assert_eq!(far.put_keyed_start(&late, of).await, Ok(false), "another one was not");
+    }
+}
+
 /// A commit may wait for the server's disk for longer than any timeout says.
 #[tokio::test]
 async fn a_claim_that_is_committed_late_is_found() {
     let brief = options().statement_timeout(Duration::ZERO).lock_timeout(Duration::ZERO);
     let table = Table::with(brief).await;
-    let slow = "CREATE FUNCTION aether.stall() RETURNS trigger LANGUAGE plpgsql AS
-            $$ BEGIN PERFORM pg_advisory_xact_lock(7); RETURN NULL; END $$;
-        CREATE CONSTRAINT TRIGGER stall AFTER UPDATE ON aether.runs DEFERRABLE INITIALLY DEFERRED
-            FOR EACH ROW EXECUTE FUNCTION aether.stall()";
-    table.client.batch_execute(slow).await.unwrap();
+    table.client.batch_execute(STALLS).await.unwrap();
     table.run("run", None, 1).await;
     table.database.claim(&request("w", 0)).await.unwrap();
     let stalls = table.begin().await;

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Notify;
 
 /// The proxy's address, and how many replies it will still lose.
 pub(super) struct Proxy {
@@ -15,10 +16,12 @@ pub(super) struct Proxy {
     /// Replies that are let through before.
     passing: Arc<AtomicI64>,
     frozen: Arc<AtomicBool>,
+    holding: Arc<AtomicBool>,
+    cut: Arc<Notify>,
 }
 
 /// What its connections share.
-type State = (Arc<AtomicI64>, Arc<AtomicI64>, Arc<AtomicBool>);
+type State = (Arc<AtomicI64>, Arc<AtomicI64>, Arc<AtomicBool>, Arc<Notify>);
 
 impl Proxy {
     /// Stands between its clients and the server at `port`.
@@ -26,15 +29,20 @@ impl Proxy {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let own = listener.local_addr().unwrap().port();
         let (losing, passing) = (Arc::new(AtomicI64::new(0)), Arc::new(AtomicI64::new(0)));
-        let frozen = Arc::new(AtomicBool::new(false));
-        let shared: State = (losing.clone(), passing.clone(), frozen.clone());
+        let (frozen, holding) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+        let cut = Arc::new(Notify::new());
+        let shared: State = (losing.clone(), passing.clone(), frozen.clone(), cut.clone());
+        let held = holding.clone();
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
+                while held.load(Ordering::SeqCst) {
+                    tokio::time::sleep(std::time::Duration::from_millis(2)).await;
+                }
                 let server = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
                 tokio::spawn(pipe(client, server, shared.clone()));
             }
         });
-        Self { port: own, losing, passing, frozen }
+        Self { port: own, losing, passing, frozen, holding, cut }
     }
 
     /// The URL of a database through this proxy.
@@ -58,6 +66,16 @@ impl Proxy {
         self.frozen.store(true, Ordering::SeqCst);
     }
 
+    /// Breaks the connections that are there. The server goes on with what it was asked for.
+    pub(super) fn cut(&self) {
+        self.cut.notify_waiters();
+    }
+
+    /// New connections wait, or wait no longer.
+    pub(super) fn hold(&self, holds: bool) {
+        self.holding.store(holds, Ordering::SeqCst);
+    }
+
     /// How many it will still lose.
     pub(super) fn left(&self) -> i64 {
         self.losing.load(Ordering::SeqCst)
@@ -67,12 +85,17 @@ impl Proxy {
 /// The end of a reply to a statement that was carried out: `ReadyForQuery`, outside of a transaction.
 const READY: [u8; 6] = [b'Z', 0, 0, 0, 5, b'I'];
 
-async fn pipe(client: TcpStream, server: TcpStream, (losing, passing, frozen): State) {
+async fn pipe(client: TcpStream, server: TcpStream, (losing, passing, frozen, cut): State) {
     let ((mut from_client, mut to_client), (mut from_server, mut to_server)) =
         (client.into_split(), server.into_split());
     let up = tokio::spawn(async move { tokio::io::copy(&mut from_client, &mut to_server).await });
     let mut buffer = vec![0; 1 << 16];
-    while let Ok(read @ 1..) = from_server.read(&mut buffer).await {
+    loop {
+        let read = tokio::select! {
+            read = from_server.read(&mut buffer) => read,
+            () = cut.notified() => break,
+        };
+        let Ok(read @ 1..) = read else { break };
         if frozen.load(Ordering::SeqCst) {
             continue;
         }

@@ -186,21 +186,28 @@ async fn every_key_gets_its_turn() {
 /// Whoever has waited for the lock of a limit counts what was created meanwhile.
 #[tokio::test]
 async fn a_limit_of_open_runs_holds_where_transactions_are_serializable_by_default() {
+    a_limit_of_open_runs_holds(options(), "SELECT FROM limits FOR UPDATE").await;
+}
+
+/// There the transactions are serializable indeed.
+#[tokio::test]
+async fn a_limit_of_open_runs_holds_in_portable_mode() {
+    a_limit_of_open_runs_holds(options().portable(true), "UPDATE limits SET n = n").await;
+}
+
+async fn a_limit_of_open_runs_holds(options: PostgresOptions, lock: &str) {
     let own = Cluster::shared().database().await;
     let default =
         format!("ALTER DATABASE \"{}\" SET default_transaction_isolation = 'serializable'", own.name());
     Cluster::shared().sql(&[default]).await;
-    let database = Database::open(&own.url(), options()).await.unwrap();
+    let database = Database::open(&own.url(), options).await.unwrap();
     set(&database, "q", LimitKind::Open(1)).await;
     let client = connect(&own.url()).await;
     let first = create(&database, queued("first", "k")).await;
     assert_eq!(first, Created::New);
     client.batch_execute("UPDATE runs SET status = 3").await.unwrap();
     let creating = connect(&own.url()).await;
-    creating
-        .batch_execute("BEGIN ISOLATION LEVEL READ COMMITTED; SELECT FROM limits FOR UPDATE")
-        .await
-        .unwrap();
+    creating.batch_execute(&format!("BEGIN ISOLATION LEVEL READ COMMITTED; {lock}")).await.unwrap();
     let waiting = tokio::spawn(async move { create(&database, queued("second", "k")).await });
     let blocked = "SELECT count(*) FROM pg_locks WHERE NOT granted
         AND pid IN (SELECT pid FROM pg_stat_activity WHERE datname = current_database())";
@@ -209,7 +216,7 @@ async fn a_limit_of_open_runs_holds_where_transactions_are_serializable_by_defau
     }
     // Another process has created one, and lets go of the lock.
     client.batch_execute("UPDATE runs SET status = 0").await.unwrap();
-    creating.batch_execute("ROLLBACK").await.unwrap();
+    creating.batch_execute("COMMIT").await.unwrap();
     assert!(matches!(waiting.await.unwrap(), Created::OverLimit { .. }), "over its limit");
 }
 

@@ -142,6 +142,10 @@ async fn a_session_that_outlives_its_machine_is_not_waited_for_for_ever() {
     table.database.claim(&takeover("me", 1, "w", 0)).await.unwrap();
     let unaware = async || table.database.unaware_owners(&run_id("run")).await.unwrap();
     assert_eq!(unaware().await, [worker("w")]);
+    // Paused for long: its session is open.
+    let paused = "UPDATE workers SET seen_at = clock_timestamp() - interval '200 seconds' WHERE id = 'w'";
+    table.client.batch_execute(paused).await.unwrap();
+    assert_eq!(unaware().await, [worker("w")]);
     let silent = "UPDATE workers SET seen_at = clock_timestamp() - interval '250 seconds' WHERE id = 'w'";
     table.client.batch_execute(silent).await.unwrap();
     assert_eq!(unaware().await, []);

@@ -95,13 +95,11 @@ impl Database {
     /// Executes an append with a unit of work, in a transaction of its own.
     pub(crate) async fn execute(&self, mut step: Step) -> Done {
         let mut waiting = Tries::new(Duration::MAX);
-        let mut trying: Option<Tries> = None;
         let mut calls = 0;
         loop {
             if self.is_closed() {
                 return Done::Failed(step.group, gone(&self.name).into());
             }
-            let called = calls;
             let stop = match self.attempt(&mut step, &mut calls).await {
                 Ok(head) => return Done::Durable(step.group, head),
                 Err(stop) => stop,
@@ -124,17 +122,11 @@ impl Database {
                     tracing::debug!(%error, step = ?step.work, "another transaction is in the way of a step");
                     tokio::time::sleep(waiting.next(Failure::Conflict)).await;
                 }
-                // Before the body was called the step waits as a whole, for as long as the store is open.
-                Stop::Again(kind, error) if calls == called => {
+                // The step waits as a whole, for as long as the store is open: to fail it would take along what its run has
+                // queued behind it, such as outcomes of bodies.
+                Stop::Again(kind, error) => {
                     tracing::warn!(%error, step = ?step.work, "a transaction step waits for the store");
                     tokio::time::sleep(waiting.next(kind)).await;
-                }
-                Stop::Again(kind, error) => {
-                    let tries = trying.get_or_insert_with(|| Tries::new(self.options.patience));
-                    if !tries.pause(kind).await {
-                        tracing::warn!(%error, step = ?step.work, "a transaction step was not committed");
-                        return Done::Failed(step.group, error.into());
-                    }
                 }
             }
         }

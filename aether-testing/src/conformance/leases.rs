@@ -43,6 +43,14 @@ pub async fn a_held_run_is_claimed_only_from_a_silent_worker(store: &Arc<dyn Sto
     assert_eq!(store.claim(takeover("v", 61, "w", 0)).await.unwrap()[0].run.epoch, 3);
 }
 
+/// A run that a silent worker was advancing is due, whatever time its worker's clock told: the clock may have been set back.
+pub async fn a_run_that_was_being_advanced_is_due_by_no_clock(store: &Arc<dyn Store>) {
+    store.register(&worker("first"), LEASE, Vec::new()).await.unwrap();
+    store.create(NewRun { at: at(1_000_000), ..new_run("a") }).await.unwrap();
+    assert_eq!(store.claim(claim("w", 5)).await.unwrap(), []);
+    assert_eq!(names(&store.claim(takeover("w", 5, "first", 0)).await.unwrap()), ["a"]);
+}
+
 /// A worker that has renewed since it was seen silent keeps its runs: the claim itself compares.
 pub async fn a_renewal_keeps_every_run(store: &Arc<dyn Store>) {
     store.register(&worker("first"), LEASE, Vec::new()).await.unwrap();

@@ -124,7 +124,7 @@ macro_rules! store_suite {
                 a_notification_before_the_run_is_running_is_not_lost,
                 an_ended_run_takes_no_messages;
             leases: a_due_run_is_claimed_once, a_held_run_is_claimed_only_from_a_silent_worker,
-                a_renewal_keeps_every_run, workers_that_hold_runs_are_listed,
+                a_run_that_was_being_advanced_is_due_by_no_clock, a_renewal_keeps_every_run, workers_that_hold_runs_are_listed,
                 a_worker_learns_what_was_taken_from_it, a_retired_worker_holds_nothing,
                 two_claimers_never_both_get_a_run, a_claim_is_limited, one_run_is_claimed_before_it_is_due,
                 released_runs_are_free, a_stale_release_does_nothing, the_next_wake_is_that_of_free_runs,

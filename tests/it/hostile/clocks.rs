@@ -128,6 +128,19 @@ async fn clock_beating(cx: &mut Cx) -> Result<u32> {
     Ok(clock_beat(cx).await?)
 }
 
+/// Fail once, after a clock that somebody has corrected in the meantime.
+#[step(effect = "read")]
+async fn clock_late(cx: &mut StepCx) -> Result<u32> {
+    let call = cx.dep::<Inspection>()?.0.fetch_add(1, Ordering::SeqCst);
+    cx.dep::<SetClock>()?.set(YEARS);
+    if call == 0 { Err(Failure::retryable("not yet")) } else { Ok(call) }
+}
+
+#[workflow]
+async fn clock_late_once(cx: &mut Cx) -> Result<u32> {
+    Ok(clock_late(cx).await?)
+}
+
 async fn suspended(engine: &Engine, run: &str) {
     in_time(async {
         while engine.find(run).await.unwrap().status().await.unwrap() != Status::Waiting {
@@ -168,6 +181,16 @@ async fn a_clock_that_is_set_back_does_not_deafen_an_engine() {
         clock.set(YEARS + 2 * 3600 * 1_000_000);
         assert_eq!(in_time(sleeping.result()).await.unwrap(), 1);
         serves_another(&engine).await;
+    }
+}
+
+#[tokio::test]
+async fn a_clock_that_leaps_ahead_during_an_attempt_uses_up_no_patience() {
+    for place in stores() {
+        let (place, clock, seen) = (place(), SetClock::default(), Inspection::default());
+        let engine = set_by_hand(&place, &clock, &seen).provide(clock.clone()).start().await.unwrap();
+        let run = engine.start::<clock_late_once>(()).id("late").await.unwrap();
+        assert_eq!(in_time(run.result()).await.unwrap(), 1);
     }
 }
 

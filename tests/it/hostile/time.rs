@@ -481,6 +481,110 @@ async fn a_probe_does_not_deny_what_a_paused_owner_may_still_do() {
     }
 }
 
+static BLOCKS: AtomicBool = AtomicBool::new(true);
+
+/// Pay, as long as it takes, and again where nobody knows.
+#[step(effect = "tool", on_unknown = "retry")]
+async fn ht_block(cx: &mut StepCx) -> Result<u32> {
+    let notes = cx.dep::<Arc<Notes>>()?;
+    notes.call(cx.idempotency_key().as_str());
+    while BLOCKS.load(Ordering::SeqCst) {
+        std::thread::sleep(MS);
+    }
+    Ok(notes.ended.fetch_add(1, Ordering::SeqCst))
+}
+
+/// Pay so.
+#[workflow]
+async fn ht_stuck(cx: &mut Cx) -> Result<u32> {
+    Ok(ht_block(cx).await?)
+}
+
+/// A worker loses a run, and gets it back while its former claim is still in a body.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_run_that_comes_back_waits_for_the_former_claim_of_its_worker() {
+    for place in stores() {
+        BLOCKS.store(true, Ordering::SeqCst);
+        let (place, notes, world) = (place(), Arc::new(Notes::default()), World::default());
+        let engine = on(&place.store, &notes, &world).lease(LEASE).start().await.unwrap();
+        let run = engine.start::<ht_stuck>(()).id("stuck").await.unwrap();
+        notes.called().await;
+        steal(&*place.store, run.id()).await;
+        sleep(500 * MS).await;
+        assert_eq!(notes.calls(), 1, "two claims of one worker are in the body at once");
+        BLOCKS.store(false, Ordering::SeqCst);
+        assert_eq!(soon(run.result()).await.unwrap(), 1);
+        assert_eq!((notes.calls(), notes.most_under_one_key()), (2, 2));
+        engine.shutdown().await.unwrap();
+    }
+}
+
+static STANDS: AtomicBool = AtomicBool::new(true);
+
+/// Look, and hold up the run's task meanwhile.
+#[step(effect = "read")]
+async fn ht_stand(cx: &mut StepCx) -> Result<u32> {
+    cx.dep::<Arc<Notes>>()?.ended.fetch_add(1, Ordering::SeqCst);
+    while STANDS.load(Ordering::SeqCst) {
+        std::thread::sleep(MS);
+    }
+    Ok(1)
+}
+
+/// A payment whose intent becomes durable while its run stands still.
+#[workflow]
+async fn ht_paying_after_a_stand(cx: &mut Cx) -> Result<u64> {
+    let (paid, _stood) =
+        cx.join((async |cx: &mut Cx| ht_pay(cx, 1).await, async |cx: &mut Cx| ht_stand(cx).await)).await;
+    Ok(paid?)
+}
+
+/// The run is ended by another worker and deleted while its former owner is paused: nobody can tell that owner of its loss.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn an_owner_that_was_paused_before_the_body_calls_nothing_of_a_run_that_is_gone() {
+    for place in stores() {
+        STANDS.store(true, Ordering::SeqCst);
+        let (place, notes, lease) = (place(), Arc::new(Notes::default()), 300 * MS);
+        let (paused, awake) = (World::default(), World::default());
+        let first = on(&place.store, &notes, &paused).lease(lease).start().await.unwrap();
+        let run = first.start::<ht_paying_after_a_stand>(()).id("gone").await.unwrap();
+        let store = place.again();
+        soon(async {
+            while notes.ended.load(Ordering::SeqCst) == 0
+                || !has(&*store, run.id(), "tool_invocation_started").await
+            {
+                sleep(MS).await;
+            }
+        })
+        .await;
+        paused.pause(true);
+        let second =
+            on(&place.again(), &Arc::new(Notes::default()), &awake).lease(lease).start().await.unwrap();
+        let other = second.handle::<ht_paying_after_a_stand>("gone").await.unwrap();
+        soon(other.terminate("enough", "ann")).await.unwrap();
+        soon(async {
+            while !store.run(run.id()).await.unwrap().unwrap().status.is_terminal() {
+                sleep(MS).await;
+            }
+        })
+        .await;
+        second.shutdown().await.unwrap();
+        store.purge(run.id()).await.unwrap();
+        STANDS.store(false, Ordering::SeqCst);
+        // It may renew only now that it is awake.
+        sleep(50 * MS).await;
+        paused.pause(false);
+        sleep(2 * lease).await;
+        assert_eq!(notes.calls(), 0, "a body of a deleted run was called");
+        first.shutdown().await.unwrap();
+    }
+}
+
+/// Whether the journal holds an event of this kind.
+async fn has(store: &dyn Store, run: &RunId, kind: &str) -> bool {
+    count(store, run, kind).await > 0
+}
+
 #[tokio::test]
 async fn two_machines_with_equal_entropy_are_two_workers() {
     for place in stores() {

@@ -407,6 +407,36 @@ async fn a_policy_that_panics_forbids_and_fails_no_run() {
     assert!(fault.to_string().contains("no policy"), "{fault}");
 }
 
+/// A value that is too large for the journal.
+#[step(effect = "read")]
+async fn look_at_much(_cx: &mut StepCx) -> Result<String> {
+    Ok("x".repeat(100_000))
+}
+
+/// A change of the world beside it.
+#[workflow]
+async fn acting_beside_much(cx: &mut Cx) -> Result<(String, usize)> {
+    let (acted, much) = cx
+        .join((async |cx: &mut Cx| act(cx, "paid").await, async |cx: &mut Cx| look_at_much(cx).await))
+        .await;
+    Ok((acted?, much?.len()))
+}
+
+#[tokio::test]
+async fn a_store_that_is_out_of_reach_for_a_while_cuts_off_no_body() {
+    let away = StoreError::Unavailable { store: "memory".into(), reason: "a failover".into() };
+    let store = Arc::new(FailingStore::new(Arc::new(MemoryStore::new())).effect_fails(5, away));
+    let stage = Stage::new();
+    let engine = builder(store.clone(), &stage).start().await.unwrap();
+    let run = engine.start::<acting_beside_much>(()).id("beside").await.unwrap();
+    stage.entered().await;
+    // The pauses between five tries are 620 ms.
+    sleep(900 * MS).await;
+    stage.open();
+    assert_eq!(soon(run.result()).await.unwrap(), ("paid 0".to_owned(), 100_000));
+    assert_eq!((stage.calls(), store.run(run.id()).await.unwrap().unwrap().epoch), (1, 1));
+}
+
 #[tokio::test]
 async fn a_run_that_could_not_be_released_on_a_full_disk_is_released_when_there_is_room() {
     let memory: Arc<dyn Store> = Arc::new(MemoryStore::new());

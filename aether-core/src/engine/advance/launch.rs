@@ -92,6 +92,10 @@ async fn recover(inner: &Arc<Inner>, lease: Lease) {
     match loaded {
         Ok(launch) => {
             let launch = only_to_end.limit(launch);
+            if let Some(former) = former_claim(inner, &id, epoch).await {
+                let lost = AppendError::StaleEpoch { run: id.clone(), held: former, found: epoch };
+                return release_run(inner, &id, epoch, lost.into()).await;
+            }
             if launch_run(inner, launch).is_none() {
                 release_run(inner, &id, epoch, Fault::ShutDown { run: id.clone() }).await;
             }
@@ -102,6 +106,24 @@ async fn recover(inner: &Arc<Inner>, lease: Lease) {
         },
     }
 }
+
+/// Waits until an earlier claim of this worker on the run is over, for a lease at most. Gives its epoch where it is not: a
+/// body of it may stand still and go on, and as long as that is so nobody may be told that this worker has noticed its loss.
+async fn former_claim(inner: &Inner, run: &RunId, epoch: Epoch) -> Option<Epoch> {
+    let environment = &inner.shared.environment;
+    let until = environment.monotonic().saturating_add(inner.settings.lease);
+    loop {
+        let former =
+            inner.active().get(run).map(|active| active.run.epoch).filter(|former| *former < epoch)?;
+        if !inner.takes_runs() || environment.monotonic() >= until {
+            return Some(former);
+        }
+        environment.sleep(FORMER_LOOK).await;
+    }
+}
+
+/// How often it is looked at.
+const FORMER_LOOK: Duration = Duration::from_millis(2);
 
 /// What a claim without a slot allows.
 enum Permitted {

@@ -142,8 +142,10 @@ impl Run {
         self.record.epoch == epoch && !self.record.status.is_terminal()
     }
 
+    /// One that was being advanced is due, whatever the time of its claim.
     pub(super) fn is_due(&self, now: Timestamp) -> bool {
-        self.record.wake_at.is_some_and(|wake_at| wake_at <= now)
+        let is_taken_over = self.record.owner.is_some() && self.record.status == Status::Running;
+        is_taken_over || self.record.wake_at.is_some_and(|wake_at| wake_at <= now)
     }
 }
 

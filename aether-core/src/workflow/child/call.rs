@@ -427,18 +427,17 @@ pub(super) async fn wait_for(
         // this look finds it, and a suspension would cut the look off.
         let looked = {
             let _in_flight = run.in_flight();
-            children.ended(child.clone()).await
+            run.insist(|| children.ended(child.clone())).await
         };
         match looked {
-            Ok(Some(end)) => return end,
-            Ok(None) => match look_again {
+            Some(end) => return end,
+            None => match look_again {
                 None => notified.await,
                 Some(due) => {
                     let due = run.shared.environment.sleep_until(due);
                     let _either = futures_util::future::select(std::pin::pin!(notified), due).await;
                 }
             },
-            Err(error) => return run.stop(error).await,
         }
         drop(waiting);
     }
