@@ -41,7 +41,7 @@ async fn give_up(cx: &mut StepCx) -> Result<()> {
 }
 
 /// Lose the answer when told to stop.
-#[step(effect = "tool", on_unknown = "retry", timeout = "none")]
+#[step(effect = "tool", idempotent, on_unknown = "retry", timeout = "none")]
 async fn lose_touch(cx: &mut StepCx) -> Result<()> {
     Calls::note(cx)?;
     cx.cancelled().await;

@@ -98,6 +98,8 @@ async fn a_claim_whose_first_try_is_committed_after_the_second_is_found() {
     for is_queued in [false, true] {
         let (table, proxy, far) = apart(PATIENT).await;
         table.client.batch_execute(STALLS).await.unwrap();
+        // The worker says that it is there.
+        far.claim(&request("w", 0)).await.unwrap();
         if is_queued {
             let limit = Limit::new("q", LimitKind::Running(1)).unwrap();
             table.database.put_limit(&limit).await.unwrap();
@@ -106,7 +108,6 @@ async fn a_claim_whose_first_try_is_committed_after_the_second_is_found() {
         } else {
             table.run("run", None, 1).await;
         }
-        far.claim(&request("w", -1)).await.unwrap();
         let stalls = table.begin().await;
         stalls.batch_execute("SELECT pg_advisory_xact_lock(7)").await.unwrap();
         let claiming = far.clone();

@@ -484,7 +484,7 @@ async fn a_probe_does_not_deny_what_a_paused_owner_may_still_do() {
 static BLOCKS: AtomicBool = AtomicBool::new(true);
 
 /// Pay, as long as it takes, and again where nobody knows.
-#[step(effect = "tool", on_unknown = "retry")]
+#[step(effect = "tool", idempotent, on_unknown = "retry")]
 async fn ht_block(cx: &mut StepCx) -> Result<u32> {
     let notes = cx.dep::<Arc<Notes>>()?;
     notes.call(cx.idempotency_key().as_str());
