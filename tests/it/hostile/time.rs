@@ -519,11 +519,24 @@ async fn a_run_that_comes_back_waits_for_the_former_claim_of_its_worker() {
     }
 }
 
-static STANDS: AtomicBool = AtomicBool::new(true);
+static GOES: AtomicBool = AtomicBool::new(false);
+static STANDS: AtomicBool = AtomicBool::new(false);
 
-/// Look, and hold up the run's task meanwhile.
+/// Look until told to go on.
+#[step(effect = "read")]
+async fn ht_until_told(_cx: &mut StepCx) -> Result<u32> {
+    while !GOES.load(Ordering::SeqCst) {
+        sleep(MS).await;
+    }
+    Ok(1)
+}
+
+/// Look until told to stand still, and then hold up the run's task.
 #[step(effect = "read")]
 async fn ht_stand(cx: &mut StepCx) -> Result<u32> {
+    while !STANDS.load(Ordering::SeqCst) {
+        sleep(MS).await;
+    }
     cx.dep::<Arc<Notes>>()?.ended.fetch_add(1, Ordering::SeqCst);
     while STANDS.load(Ordering::SeqCst) {
         std::thread::sleep(MS);
@@ -534,50 +547,62 @@ async fn ht_stand(cx: &mut StepCx) -> Result<u32> {
 /// A payment whose intent becomes durable while its run stands still.
 #[workflow]
 async fn ht_paying_after_a_stand(cx: &mut Cx) -> Result<u64> {
-    let (paid, _stood) =
-        cx.join((async |cx: &mut Cx| ht_pay(cx, 1).await, async |cx: &mut Cx| ht_stand(cx).await)).await;
+    let (paid, _stood) = cx
+        .join((
+            async |cx: &mut Cx| {
+                ht_until_told(cx).await?;
+                ht_pay(cx, 1).await
+            },
+            async |cx: &mut Cx| ht_stand(cx).await,
+        ))
+        .await;
     Ok(paid?)
 }
 
 /// The run is ended by another worker and deleted while its former owner is paused: nobody can tell that owner of its loss.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn an_owner_that_was_paused_before_the_body_calls_nothing_of_a_run_that_is_gone() {
-    for place in stores() {
-        STANDS.store(true, Ordering::SeqCst);
-        let (place, notes, lease) = (place(), Arc::new(Notes::default()), 300 * MS);
-        let (paused, awake) = (World::default(), World::default());
-        let first = on(&place.store, &notes, &paused).lease(lease).start().await.unwrap();
-        let run = first.start::<ht_paying_after_a_stand>(()).id("gone").await.unwrap();
-        let store = place.again();
-        soon(async {
-            while notes.ended.load(Ordering::SeqCst) == 0
-                || !has(&*store, run.id(), "tool_invocation_started").await
-            {
-                sleep(MS).await;
-            }
-        })
-        .await;
-        paused.pause(true);
-        let second =
-            on(&place.again(), &Arc::new(Notes::default()), &awake).lease(lease).start().await.unwrap();
-        let other = second.handle::<ht_paying_after_a_stand>("gone").await.unwrap();
-        soon(other.terminate("enough", "ann")).await.unwrap();
-        soon(async {
-            while !store.run(run.id()).await.unwrap().unwrap().status.is_terminal() {
-                sleep(MS).await;
-            }
-        })
-        .await;
-        second.shutdown().await.unwrap();
-        store.purge(run.id()).await.unwrap();
-        STANDS.store(false, Ordering::SeqCst);
-        // It may renew only now that it is awake.
-        sleep(50 * MS).await;
-        paused.pause(false);
-        sleep(2 * lease).await;
-        assert_eq!(notes.calls(), 0, "a body of a deleted run was called");
-        first.shutdown().await.unwrap();
-    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("gone.db");
+    let (notes, lease) = (Arc::new(Notes::default()), 300 * MS);
+    let (paused, awake) = (World::default(), World::default());
+    let first = on(&sqlite(&path), &notes, &paused).lease(lease).start().await.unwrap();
+    let run = first.start::<ht_paying_after_a_stand>(()).id("gone").await.unwrap();
+    let store = sqlite(&path);
+    // The intent waits for the file while the run comes to a stand.
+    let other = Connection::open(&path).unwrap();
+    other.busy_timeout(Duration::from_secs(60)).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    GOES.store(true, Ordering::SeqCst);
+    sleep(100 * MS).await;
+    STANDS.store(true, Ordering::SeqCst);
+    until(async || notes.ended.load(Ordering::SeqCst) > 0).await;
+    other.execute_batch("COMMIT").unwrap();
+    until(async || has(&*store, run.id(), "tool_invocation_started").await).await;
+    assert_eq!(notes.calls(), 0, "its body was called before");
+    paused.pause(true);
+    let second = on(&sqlite(&path), &Arc::new(Notes::default()), &awake).lease(lease).start().await.unwrap();
+    let handle = second.handle::<ht_paying_after_a_stand>("gone").await.unwrap();
+    soon(handle.terminate("enough", "ann")).await.unwrap();
+    until(async || store.run(run.id()).await.unwrap().unwrap().status.is_terminal()).await;
+    soon(second.shutdown()).await.unwrap();
+    store.purge(run.id()).await.unwrap();
+    STANDS.store(false, Ordering::SeqCst);
+    // It may renew only now that it is awake.
+    sleep(50 * MS).await;
+    paused.pause(false);
+    sleep(3 * lease).await;
+    assert_eq!(notes.calls(), 0, "a body of a deleted run was called");
+    first.shutdown().await.unwrap();
+}
+
+async fn until(holds: impl AsyncFn() -> bool) {
+    soon(async {
+        while !holds().await {
+            sleep(MS).await;
+        }
+    })
+    .await;
 }
 
 /// Whether the journal holds an event of this kind.
