@@ -63,9 +63,11 @@ pub(crate) fn launch_claimed(
     let launched = leases.into_iter().map(|lease| {
         let (engine, admission) = (Arc::clone(inner), Arc::clone(&admission));
         spawn(async move {
-            // A long journal does not hold up the runs that are due after it, nor the scheduler.
-            let _slot = engine.load_slots.acquire().await;
-            recover(&engine, lease).await;
+            if former_claim_is_over(&engine, &lease.run).await {
+                // A long journal does not hold up the runs that are due after it, nor the scheduler.
+                let _slot = engine.load_slots.acquire().await;
+                recover(&engine, lease).await;
+            }
             engine.loading.fetch_sub(1, Ordering::AcqRel);
             drop(admission);
         })
@@ -92,11 +94,9 @@ async fn recover(inner: &Arc<Inner>, lease: Lease) {
     match loaded {
         Ok(launch) => {
             let launch = only_to_end.limit(launch);
-            if let Some(former) = former_claim(inner, &id, epoch).await {
-                let lost = AppendError::StaleEpoch { run: id.clone(), held: former, found: epoch };
-                return release_run(inner, &id, epoch, lost.into()).await;
-            }
-            if launch_run(inner, launch).is_none() {
+            let is_launched = launch_run(inner, launch).is_some();
+            // Where it is not, and nothing stops here, this worker has a later claim already: this one is over.
+            if !is_launched && !inner.takes_runs() {
                 release_run(inner, &id, epoch, Fault::ShutDown { run: id.clone() }).await;
             }
         }
@@ -107,16 +107,24 @@ async fn recover(inner: &Arc<Inner>, lease: Lease) {
     }
 }
 
-/// Waits until an earlier claim of this worker on the run is over, for a lease at most. Gives its epoch where it is not: a
-/// body of it may stand still and go on, and as long as that is so nobody may be told that this worker has noticed its loss.
-async fn former_claim(inner: &Inner, run: &RunId, epoch: Epoch) -> Option<Epoch> {
+/// Waits until an earlier claim of this worker on a run that it has claimed is over, for a lease at most. Where it is not,
+/// the run is released: a body of it may stand still and go on, and as long as that is so nobody may be told that this worker
+/// has noticed its loss.
+async fn former_claim_is_over(inner: &Arc<Inner>, claimed: &RunRecord) -> bool {
     let environment = &inner.shared.environment;
     let until = environment.monotonic().saturating_add(inner.settings.lease);
     loop {
-        let former =
-            inner.active().get(run).map(|active| active.run.epoch).filter(|former| *former < epoch)?;
-        if !inner.takes_runs() || environment.monotonic() >= until {
-            return Some(former);
+        let former = inner.active().get(&claimed.id).map(|active| active.run.epoch);
+        let Some(former) = former.filter(|former| *former < claimed.epoch) else { return true };
+        let (run, found) = (claimed.id.clone(), claimed.epoch);
+        let fault = match inner.takes_runs() {
+            true if environment.monotonic() < until => None,
+            true => Some(AppendError::StaleEpoch { run, held: former, found }.into()),
+            false => Some(Fault::ShutDown { run }),
+        };
+        if let Some(fault) = fault {
+            release_run(inner, &claimed.id, found, fault).await;
+            return false;
         }
         environment.sleep(FORMER_LOOK).await;
     }
@@ -153,7 +161,8 @@ impl Permitted {
     }
 }
 
-/// Begins to advance a run in a task of its own. `None` where a drain or a shutdown has begun: the caller releases the run.
+/// Begins to advance a run in a task of its own. `None` where a drain or a shutdown has begun: the caller releases the run;
+/// and where a later claim of this worker advances it.
 pub(crate) fn launch_run(inner: &Arc<Inner>, launch: Launch) -> Option<Arc<Run>> {
     let Launch { origin, workflow, input, parent, needs, lacks, expired, unwinding, beginning } = launch;
     let (is_takeover, events) = (origin.epoch > 1, origin.next);
@@ -163,6 +172,9 @@ pub(crate) fn launch_run(inner: &Arc<Inner>, launch: Launch) -> Option<Arc<Run>>
     // before the task runs: the task removes itself at its end, and a message that arrives from now on must find the run.
     let mut active = inner.active();
     if !inner.takes_runs() && !mutated("launched-while-stopping") {
+        return None;
+    }
+    if active.get(&run.id).is_some_and(|later| later.run.epoch > run.epoch) {
         return None;
     }
     // A former claim may have left `Stopped` here. Handles that see `None` wait for this claim's end.
