@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use aether::id::RunId;
 use aether::llm::{Models, Price, PriceTable};
-use aether::people::Pending;
+use aether::people::{Pending, Waiting};
 use aether::prelude::*;
 use aether_web::{Actions, Options, Role, Server};
 use reqwest::header::{COOKIE, HeaderMap, ORIGIN, SET_COOKIE};
@@ -54,8 +54,10 @@ impl Shop {
     /// The wait of a run, once it is there.
     pub(crate) async fn wait_of(&self, run: &str) -> Pending {
         let run = RunId::new(run).unwrap();
+        // Before another attempt a run waits as well, for a moment.
+        let is_wanted = |wait: &Pending| wait.waiting != Waiting::Retry;
         loop {
-            if let Some(wait) = self.engine.pending(&run).await.unwrap().into_iter().next() {
+            if let Some(wait) = self.engine.pending(&run).await.unwrap().into_iter().find(is_wanted) {
                 return wait;
             }
             tokio::time::sleep(Duration::from_millis(5)).await;
