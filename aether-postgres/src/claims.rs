@@ -425,6 +425,18 @@ impl Database {
     }
 }
 
+/// Each code once.
+pub(crate) fn distinct(codes: &[CodeId]) -> Vec<&str> {
+    let mut codes: Vec<_> = codes.iter().map(CodeId::as_str).collect();
+    codes.sort_unstable();
+    codes.dedup();
+    codes
+}
+
+pub(crate) fn number(rows: usize) -> i64 {
+    i64::try_from(rows).unwrap_or(i64::MAX)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -438,16 +450,4 @@ mod tests {
         assert!(!CLAIM_TAKEN_OVER_UNLOCKED.contains("FOR UPDATE OF"));
         assert!(CLAIM_TAKEN_OVER.contains("FOR UPDATE OF o SKIP LOCKED"));
     }
-}
-
-/// Each code once.
-pub(crate) fn distinct(codes: &[CodeId]) -> Vec<&str> {
-    let mut codes: Vec<_> = codes.iter().map(CodeId::as_str).collect();
-    codes.sort_unstable();
-    codes.dedup();
-    codes
-}
-
-pub(crate) fn number(rows: usize) -> i64 {
-    i64::try_from(rows).unwrap_or(i64::MAX)
 }
