@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use aether_core::id::WorkerId;
 
-use crate::error::{Failure, OpError, failure};
+use crate::error::{OpError, is_lost};
 
 /// So often a claim looks at all due runs, whatever the low-water mark says.
 const FULL_LOOK: Duration = Duration::from_secs(1);
@@ -69,7 +69,7 @@ struct Claim<'c> {
 /// A claim that is under way. A try whose answer was lost may still be carried out, however often it was looked for in vain:
 /// the next one has a token of its own.
 #[derive(Debug)]
-pub(crate) struct Tries<'c> {
+pub(crate) struct Attempts<'c> {
     claims: &'c Claims,
     worker: WorkerId,
     /// The one that is sent, or sent again after it is known to have got nothing.
@@ -79,7 +79,7 @@ pub(crate) struct Tries<'c> {
     found: Vec<Claim<'c>>,
 }
 
-impl Tries<'_> {
+impl Attempts<'_> {
     /// The token of the next try.
     pub(crate) fn token(&mut self) -> String {
         self.current.get_or_insert_with(|| self.claims.begin(&self.worker)).token.clone()
@@ -87,7 +87,7 @@ impl Tries<'_> {
 
     /// Passes the answer of a try on. One that was lost has no other.
     pub(crate) fn noting<T>(&mut self, answer: Result<T, OpError>) -> Result<T, OpError> {
-        if matches!(&answer, Err(OpError::Driver(error)) if failure(error) == Failure::Lost) {
+        if is_lost(&answer) {
             self.lost.extend(self.current.take());
         }
         answer
@@ -115,7 +115,7 @@ pub(crate) struct Given<'c> {
 
 impl<'c> Given<'c> {
     /// A part has its answer. Tries that were lost and not found stay so.
-    pub(crate) fn part(&mut self, tries: Tries<'c>) {
+    pub(crate) fn part(&mut self, tries: Attempts<'c>) {
         self.parts.extend(tries.found.into_iter().chain(tries.current));
     }
 
@@ -153,8 +153,8 @@ impl Claims {
     }
 
     /// A claim, of which nothing is sent yet.
-    pub(crate) fn tries(&self, worker: &WorkerId) -> Tries<'_> {
-        Tries { claims: self, worker: worker.clone(), current: None, lost: Vec::new(), found: Vec::new() }
+    pub(crate) fn tries(&self, worker: &WorkerId) -> Attempts<'_> {
+        Attempts { claims: self, worker: worker.clone(), current: None, lost: Vec::new(), found: Vec::new() }
     }
 
     /// Begins a try, with a token that no other one has.

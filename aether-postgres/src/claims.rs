@@ -14,7 +14,7 @@ use aether_core::id::{CodeId, RunId, WorkerId};
 use aether_core::store::queueing::places_of_queues;
 use aether_core::store::{ClaimRequest, Lease, StoreError};
 
-use crate::claimed::{Given, Tries};
+use crate::claimed::{Attempts, Given};
 use crate::connection::{Connection, Param};
 use crate::database::{Database, ask};
 use crate::error::OpError;
@@ -327,8 +327,7 @@ impl Database {
     }
 
     /// One claim, made again after an error; what a try got whose answer was lost is found, now or by the worker's next claim.
-    /// Also gives when the last of its runs
-    /// was due.
+    /// Also gives when the last of its runs was due.
     pub(crate) async fn claim_with<'d>(
         &'d self,
         sql: &str,
@@ -359,7 +358,7 @@ impl Database {
         &self,
         conn: &Connection,
         worker: &WorkerId,
-        tries: &mut Tries<'_>,
+        tries: &mut Attempts<'_>,
     ) -> Result<Vec<Lease>, OpError> {
         let tokens = tries.lost();
         if tokens.is_empty() {

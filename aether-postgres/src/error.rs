@@ -56,13 +56,16 @@ impl LostAnswer {
 
     /// Passes an answer on, and remembers where it was lost.
     pub(crate) fn noting<T>(&self, answer: Result<T, OpError>) -> Result<T, OpError> {
-        if let Err(OpError::Driver(error)) = &answer
-            && failure(error) == Failure::Lost
-        {
+        if is_lost(&answer) {
             self.0.store(true, Ordering::Relaxed);
         }
         answer
     }
+}
+
+/// Whether the connection broke before there was an answer.
+pub(crate) fn is_lost<T>(answer: &Result<T, OpError>) -> bool {
+    matches!(answer, Err(OpError::Driver(error)) if failure(error) == Failure::Lost)
 }
 
 /// What a failed statement means for another try.
