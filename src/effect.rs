@@ -6,5 +6,6 @@ pub use aether_core::step::{
     Body, BodyError, BodyResult, Callback, CallbackError, CallbackPending, ProbeResult, Tool,
 };
 pub use aether_core::workflow::{
-    BoxEffect, Child, ChildRun, DetachedRun, Each, EachBody, Effect, Racer, Recorded, Signal, StartedChild,
+    BoxEffect, Child, ChildRun, DetachedRun, Each, EachBody, Effect, Planner, Racer, Recorded, Signal,
+    StartedChild,
 };

@@ -75,7 +75,7 @@ fn step_call(
     let unrecordable = |error: &dyn std::fmt::Display| StepError::Unrecordable(run.failure(&command, error));
     let args = run.shared.redaction.value(call.args.map_err(|error| unrecordable(&error))?);
     run.shared.limits.check_name("step's name", &call.name).map_err(|over| unrecordable(&over))?;
-    if let Some(reason) = run.too_large(&args) {
+    if let Some(reason) = run.too_large_for(&command, &args) {
         return Err(unrecordable(&reason));
     }
     let digest = Digest::of(&args).map_err(|error| unrecordable(&error))?;
@@ -212,9 +212,14 @@ impl StepCall {
             site: self.site.map(SourceLine::text),
         };
         self.run.consult(&self.command, EffectClass::Pure, false, side).await;
-        match self.call_without_intent().await {
+        let answered = match self.call_without_intent().await {
             BodyOutcome::Value(value) => Ok(value),
             ended => Err(self.error_of(ended, false).recorded()),
+        };
+        // Nothing of it is recorded, so every replay finds the same.
+        match self.unreadable(&answered) {
+            None => answered,
+            Some(reason) => Err(self.not_read(&reason)),
         }
     }
 

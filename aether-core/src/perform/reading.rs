@@ -11,15 +11,19 @@ use crate::vocabulary::payload::{Answered, Payload};
 impl StepCall {
     /// Adds to the events of a new answer that its caller cannot read it, where that is so; returns what the caller gets.
     pub(crate) fn check_read(&self, answered: Answered, events: &mut Vec<Event>) -> Answered {
-        match ask_in_net(&self.path, || (self.readable)(&answered)) {
-            Ok(()) => answered,
-            Err(error) => {
-                let reason = error.to_string();
+        match self.unreadable(&answered) {
+            None => answered,
+            Some(reason) => {
                 let answered = Err(self.not_read(&reason));
                 events.push(ResultUnreadable { command: self.command.clone(), reason }.into());
                 answered
             }
         }
+    }
+
+    /// Why the caller cannot read an answer, where it cannot.
+    pub(crate) fn unreadable(&self, answered: &Answered) -> Option<String> {
+        ask_in_net(&self.path, || (self.readable)(answered)).err().map(|error| error.to_string())
     }
 
     /// The error of a step whose answer its caller could not read when it was new.

@@ -407,6 +407,11 @@ impl Run {
         checked.err().map(|over| over.to_string())
     }
 
+    /// As [`Run::too_large`], of what a command begins with. One that is recorded was within the limit of its time.
+    pub(crate) fn too_large_for(&self, command: &CommandId, payload: &Payload) -> Option<String> {
+        self.too_large(payload).filter(|_| !self.is_recorded(command))
+    }
+
     /// Checks that a recorded error is not over the limit.
     pub(crate) fn error_too_large(&self, error: &BodyError) -> Option<String> {
         let size = error.error.as_str().len().max(error.message.len());

@@ -154,6 +154,11 @@ impl Run {
         self.lock().history.peek(command.place()).cloned()
     }
 
+    /// Whether history holds this command. Delivers nothing, and does not count as a request.
+    pub(crate) fn is_recorded(&self, command: &CommandId) -> bool {
+        self.lock().history.peek(command.place()).is_some_and(|record| record.command == *command)
+    }
+
     /// The recorded answer of a command. Does not deliver it.
     pub(crate) fn peek(&self, command: &CommandId) -> Option<RecordedResult> {
         self.lock().history.request(command.place()).and_then(|record| record.answer.clone())

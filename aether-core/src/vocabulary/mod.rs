@@ -4,6 +4,7 @@
 
 pub mod budget;
 pub(crate) mod callback_token;
+pub(crate) mod canonical;
 pub mod clock_change;
 pub(crate) mod code;
 pub mod codec;

@@ -241,6 +241,14 @@ impl Asking<'_> {
     ) -> Result<(Result<Payload, Expired>, Sites), StepError<Failure>> {
         let site = self.ticket.enter().await;
         let (run, command) = (Arc::clone(&self.ticket.run), self.ticket.command.clone());
+        let unrecordable = |reason: String| StepError::Unrecordable(run.failure(&command, reason));
+        // Before the command is asked for: a refusal is not recorded, so every replay comes to it at the same place.
+        let request = recordable(&run, &command, self.request);
+        if let Err(reason) = &request
+            && !run.is_recorded(&command)
+        {
+            return Err(unrecordable(reason.clone()));
+        }
         let class = EffectClass::Human;
         let (until, limit, round) = match run.request(&command, class, None, site.clone()).await {
             Matched::Answered => {
@@ -270,13 +278,7 @@ impl Asking<'_> {
             Matched::New => {
                 run.wait_for_frontier(&command).await;
                 run.apply_backpressure().await;
-                let request = match self.request {
-                    Ok(request) => run.shared.redaction.value(request),
-                    Err(error) => return Err(StepError::Unrecordable(run.failure(&command, error))),
-                };
-                if let Some(reason) = run.too_large(&request) {
-                    return Err(StepError::Unrecordable(run.failure(&command, reason)));
-                }
+                let request = request.map_err(unrecordable)?;
                 let until = self.limit.map(|limit| later(run.now(), limit));
                 let name = self.name;
                 let asked = ApprovalRequested {
@@ -316,6 +318,19 @@ impl Asking<'_> {
                 (Err(error), _) => receiver.refuse(&reply.actor, error, consumed),
             }
         }
+    }
+}
+
+/// A question as it is recorded, or why it cannot be.
+fn recordable(
+    run: &Run,
+    command: &CommandId,
+    request: Result<Payload, PayloadError>,
+) -> Result<Payload, String> {
+    let request = run.shared.redaction.value(request.map_err(|error| error.to_string())?);
+    match run.too_large_for(command, &request) {
+        None => Ok(request),
+        Some(reason) => Err(reason),
     }
 }
 

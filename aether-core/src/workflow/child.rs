@@ -232,7 +232,7 @@ impl Cx {
             let (run, command) = (Arc::clone(&ticket.run), ticket.command.clone());
             let unrecordable = |error: PayloadError| StepError::Unrecordable(run.failure(&command, error));
             let input = run.shared.redaction.value(input.map_err(unrecordable)?);
-            if let Some(reason) = run.too_large(&input) {
+            if let Some(reason) = run.too_large_for(&command, &input) {
                 return Err(StepError::Unrecordable(run.failure(&command, reason)));
             }
             let digest = Digest::of(&input).map_err(unrecordable)?;

@@ -20,7 +20,9 @@ use crate::workflow::gate::BoxEffect;
 impl Cx {
     /// A copy of the value of type `T` that the program provides with
     /// [`EngineBuilder::provide`](crate::engine::EngineBuilder::provide). Recorded, as a read step of the name `config`:
-    /// every replay sees the same, so a changed configuration counts for runs that read it after the change.
+    /// every replay sees the same, so a changed configuration counts for runs that read it after the change. Its argument is
+    /// the name of `T` without modules: a type of another name is another value, and open runs are not handed the value of
+    /// one for the other.
     ///
     /// Do not keep secrets in it: what is recorded is in the journal. A step's body gets those with
     /// [`StepCx::dep`](crate::step::StepCx::dep).
@@ -49,7 +51,7 @@ impl Cx {
     where
         T: Recordable + Clone + Sync,
     {
-        call_step::<ReadConfig<T>>(self, Payload::encode(&()))
+        call_step::<ReadConfig<T>>(self, Payload::encode(&name_of::<T>()))
     }
 }
 
@@ -69,23 +71,53 @@ impl<T: Recordable + Clone + Sync> Step for ReadConfig<T> {
         options: StepOptions::of(EffectClass::Read),
         allows: &[],
     };
-    type Args = ();
+    /// Name of the type.
+    type Args = String;
     type Output = T;
     type Error = Failure;
 
-    fn encode(args: &()) -> Result<Payload, PayloadError> {
+    fn encode(args: &String) -> Result<Payload, PayloadError> {
         Payload::encode(args)
     }
 
-    fn decode(args: &Payload) -> Result<(), PayloadError> {
-        args.decode()
+    /// Older journals do not say which type was read.
+    fn decode(args: &Payload) -> Result<String, PayloadError> {
+        let recorded: Option<String> = args.decode()?;
+        Ok(recorded.unwrap_or_else(name_of::<T>))
     }
 
-    fn call(cx: StepCx, (): ()) -> BoxFuture<'static, Result<T, Failure>> {
+    fn call(cx: StepCx, _: String) -> BoxFuture<'static, Result<T, Failure>> {
         async move { Ok(T::clone(&*cx.dep::<T>()?)) }.boxed()
     }
 
     fn classify(_: &Failure) -> FailureClass {
         FailureClass::Permanent
+    }
+}
+
+/// Name of a type, without the modules of it and of its parameters: they move more often than a type changes its name.
+fn name_of<T>() -> String {
+    let mut name = String::new();
+    for letter in std::any::type_name::<T>().chars() {
+        name.push(letter);
+        if name.ends_with("::") {
+            let module = name.trim_end_matches("::").rfind(|c: char| !c.is_alphanumeric() && c != '_');
+            name.truncate(module.map_or(0, |before| before + 1));
+        }
+    }
+    name
+}
+
+#[cfg(test)]
+mod tests {
+    use super::name_of;
+
+    #[test]
+    fn the_name_of_a_type_says_nothing_of_modules() {
+        assert_eq!(name_of::<u64>(), "u64");
+        assert_eq!(name_of::<std::time::Duration>(), "Duration");
+        assert_eq!(name_of::<Vec<std::time::Duration>>(), "Vec<Duration>");
+        let pair = name_of::<(std::collections::BTreeMap<String, std::time::Duration>, [u8; 4])>();
+        assert_eq!(pair, "(BTreeMap<String, Duration>, [u8; 4])");
     }
 }

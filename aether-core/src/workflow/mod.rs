@@ -42,5 +42,6 @@ pub use definition::Workflow;
 #[cfg(aether_dst)]
 pub use gate::Polled;
 pub use gate::{BoxEffect, Effect, Phase, Recorded, current_run, gate, phase};
+pub use plan::Planner;
 pub use signal::Signal;
 pub use started_child::{DetachedRun, StartedChild};

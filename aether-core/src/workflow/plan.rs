@@ -21,11 +21,28 @@ use crate::workflow::gate::{Effect, WorkflowCode};
 use crate::workflow::reading::read_recorded;
 use crate::workflow::ticket::Ticket;
 
+/// A planner of [`Cx::plan`]: it borrows what it reads, and changes only what is its own. A replay takes the plan from the
+/// journal and does not call it, so what it had changed outside of itself would be missing then. Implemented for every
+/// planner that is `Clone`: a closure that borrows a variable mutably is not.
+#[diagnostic::on_unimplemented(
+    message = "[AE0123] the planner of `cx.plan` changes a variable that is not its own, or owns a value that is not `Clone`",
+    label = "not a planner",
+    note = "a replay takes the plan from the journal and does not call the planner, and what it changed is missing then: make it a part of the plan, and change the variable behind the await",
+    note = "a planner may own a value only if that is `Clone`: borrow it in the planner, or derive `Clone` for its type"
+)]
+pub trait Planner {}
+
+#[diagnostic::do_not_recommend]
+impl<F: Clone> Planner for F {}
+
 impl Cx {
     /// Makes a plan, once: `planner` may ask models, call steps, or just compute, and what it returns is recorded as the
     /// plan. From then on every replay gets the plan from the journal and `planner` is not polled, so a later version that
     /// plans differently does not affect open runs. Until the plan is recorded, a crash keeps what `planner` did in the
     /// journal, and it resumes from there.
+    ///
+    /// `planner` borrows what it reads, and changes only what is its own: a replay does not call it, and what it had changed
+    /// elsewhere would be missing then.
     ///
     /// An error of `planner` is returned and no plan is recorded. The error is `StepError::Unrecordable` where the plan
     /// does not survive being recorded, or is over the limit.
@@ -44,7 +61,7 @@ impl Cx {
     where
         T: Recordable,
         E: From<StepError<Failure>>,
-        F: AsyncFnOnce(&mut Self) -> Result<T, E>,
+        F: AsyncFnOnce(&mut Self) -> Result<T, E> + Planner,
     {
         let (mut ticket, fork) = self.fork(&format!("plan.{name}"));
         Effect::new(async move {
@@ -66,26 +83,29 @@ impl Cx {
             fork.check().await;
             let mut cx = fork.branch('p', 0);
             let plan = WorkflowCode::of(cx.log_scope(), async move { planner(&mut cx).await }).await?;
+            // Before the rest of history is waited for: a refusal is not recorded, so every replay comes to it at the same
+            // place.
+            let plan = recordable(&ticket, &plan)?;
+            // Read before it is recorded: a plan that does not round-trip must not stand in a journal for good.
+            let read = plan.decode().map_err(|error| unrecordable(&ticket, &error))?;
             run.wait_for_frontier(&command).await;
             if run.mode == Mode::Verify {
                 let requested = Box::new(CommandSummary { command, class, digest: None, site });
                 return run.stop(Fault::Unrecorded { run: run.id.clone(), requested }).await;
             }
-            let plan = Payload::encode(&plan).map_err(|error| unrecordable(&ticket, &error))?;
-            if let Some(reason) = run.too_large(&plan) {
-                return Err(unrecordable(&ticket, &reason).into());
-            }
-            let plan = run.shared.redaction.value(plan);
-            // Read before it is recorded: a plan that does not round-trip must not stand in a journal for good.
-            let read = read(&ticket, &plan)?;
             run.append_large(vec![PlanGenerated { command, plan }.into()], AppendExtras::default()).await;
             Ok(read)
         })
     }
 }
 
-fn read<T: Recordable>(ticket: &Ticket<'_>, plan: &Payload) -> Result<T, StepError<Failure>> {
-    plan.decode().map_err(|error| unrecordable(ticket, &error))
+/// A plan as it is recorded.
+fn recordable<T: Recordable>(ticket: &Ticket<'_>, plan: &T) -> Result<Payload, StepError<Failure>> {
+    let plan = Payload::encode(plan).map_err(|error| unrecordable(ticket, &error))?;
+    match ticket.run.too_large(&plan) {
+        None => Ok(ticket.run.shared.redaction.value(plan)),
+        Some(reason) => Err(unrecordable(ticket, &reason)),
+    }
 }
 
 fn unrecordable(ticket: &Ticket<'_>, error: &dyn std::fmt::Display) -> StepError<Failure> {

@@ -343,6 +343,13 @@ pub(super) const EDITS: &[Edit] = &[
         &[("cx.child::<parcel>(order.items[0].clone()).await?", "parcel(cx, order.items[0].clone()).await?")],
     ),
     edit(
+        "child_is_only_started",
+        &[(
+            "cx.child::<parcel>(order.items[0].clone()).await?",
+            "cx.start_child::<parcel>(order.items[0].clone()).await?.id().to_string()",
+        )],
+    ),
+    edit(
         "child_of_other_item",
         &[(
             "cx.child::<parcel>(order.items[0].clone())",

@@ -260,3 +260,47 @@ async fn a_kept_reservation_is_undone_once_whether_or_not_it_was_asked_for() {
         engine.terminate(&run_id("third"), "done", "ada").await.unwrap();
     }
 }
+
+/// Whether the build runs that does not wait for the child's end.
+static STARTS_ONLY: AtomicBool = AtomicBool::new(false);
+
+fn starts_only() -> bool {
+    STARTS_ONLY.load(Ordering::SeqCst)
+}
+
+/// Say what was sent.
+#[workflow]
+async fn letter(cx: &mut Cx, number: u32) -> Result<String> {
+    mail::dispatch(cx, number).await.map_err(Failure::from)
+}
+
+/// Send a letter, as a run of its own.
+#[workflow]
+async fn correspondence(cx: &mut Cx, number: u32) -> Result<String> {
+    if starts_only() {
+        Ok(cx.start_child::<letter>(number).await?.id().to_string())
+    } else {
+        Ok(cx.child::<letter>(number).await?)
+    }
+}
+
+#[tokio::test]
+async fn the_id_of_a_child_that_was_started_is_not_the_result_of_one_that_is_awaited() {
+    for first in [true, false] {
+        for place in stores() {
+            STARTS_ONLY.store(first, Ordering::SeqCst);
+            let (place, calls) = (place(), Calls::default());
+            let engine = builder(&place.store, &calls).start().await.unwrap();
+            let run = engine.start::<correspondence>(3).id("origin").await.unwrap();
+            let expected = ["origin/0:letter", "mailed 3"];
+            assert_eq!(in_time(run.result()).await.unwrap(), expected[usize::from(!first)]);
+            STARTS_ONLY.store(!first, Ordering::SeqCst);
+            let plan = engine.fork(run.id()).from_start().plan().await.unwrap().keep_all();
+            plan.id("fork").start("ada").await.unwrap();
+            let fork = engine.handle::<correspondence>("fork").await.unwrap();
+            assert_eq!(in_time(fork.result()).await.unwrap(), expected[usize::from(first)]);
+            assert_eq!(calls.of("mail"), 1, "the child of the origin is the fork's");
+            engine.verify(&run_id("fork")).await.unwrap();
+        }
+    }
+}

@@ -1,12 +1,15 @@
 //! Recorded values that the code cannot read: the run stops and loses nothing, and its workflow sees no error.
 
+use std::collections::BTreeMap;
+
+use aether::engine::Limits;
 use aether::error::{Fault, RunError};
 use aether::prelude::*;
 use aether::store::event::Event;
 
 use super::{old, recorded};
 use crate::seeds::histories::write_where_missing;
-use crate::seeds::kit::{Calls, Journal, Place, Rows, builder, in_time, run_id, stores};
+use crate::seeds::kit::{Calls, Journal, Place, Rows, builder, in_time, run_id, stores, until_waiting};
 
 /// The recorded values of a journal that are no arguments, each with its command.
 fn values(journal: &Journal) -> Vec<(usize, String)> {
@@ -149,4 +152,96 @@ async fn what_could_not_be_read_when_it_was_new_is_the_same_error_on_every_repla
         assert_eq!(calls.all(), 0);
         engine.verify(&run_id("nan")).await.unwrap();
     }
+}
+
+/// Measure nothing, without the world.
+#[step(effect = "pure")]
+async fn shape_no_ratio(_cx: &mut StepCx) -> Result<f64> {
+    Ok(f64::NAN)
+}
+
+/// Go on after everything that was refused because it cannot be recorded.
+#[workflow]
+async fn shape_refused(cx: &mut Cx, padding: usize) -> Result<Vec<String>> {
+    // JSON has no such members.
+    let pairs: BTreeMap<(u8, u8), u8> = BTreeMap::from([((1, 2), 3)]);
+    let mut said = vec![shape_no_ratio(cx).await.unwrap_err().to_string()];
+    cx.now().await;
+    said.push(cx.ask::<u32>(&pairs).await.unwrap_err().to_string());
+    said.push(cx.ask::<u32>("x".repeat(padding)).await.unwrap_err().to_string());
+    cx.now().await;
+    said.push(cx.approval("pairs").details(&pairs).await.unwrap_err().to_string());
+    cx.now().await;
+    let planner = async |cx: &mut Cx| {
+        cx.random().await;
+        Ok::<_, Failure>(f64::NAN)
+    };
+    said.push(cx.plan("ratio", planner).await.unwrap_err().to_string());
+    let long = "y".repeat(padding);
+    let planner = async |_: &mut Cx| Ok::<_, Failure>(long.clone());
+    said.push(cx.plan("long", planner).await.unwrap_err().to_string());
+    cx.now().await;
+    let number: u32 = cx.signal("go").await?;
+    said.push(number.to_string());
+    Ok(said)
+}
+
+#[tokio::test]
+async fn what_was_refused_and_is_not_recorded_is_refused_at_the_same_place_on_every_replay() {
+    for place in stores() {
+        let place = place();
+        let limits = || Limits { payload: 4096, ..Limits::default() };
+        let engine = || builder(&place.store, &Calls::default()).limits(limits());
+        let first = engine().start().await.unwrap();
+        let run = first.start::<shape_refused>(5000_usize).id("refused").await.unwrap();
+        in_time(until_waiting(&run)).await;
+        first.shutdown().await.unwrap();
+        let whole = Journal::read(&place.store, "refused").await;
+        let second = engine().start().await.unwrap();
+        second.verify(&run_id("refused")).await.unwrap();
+        second.signal(&run_id("refused"), "go", "once", &7_u32).await.unwrap();
+        let run = second.handle::<shape_refused>("refused").await.unwrap();
+        let said = in_time(run.result()).await.unwrap();
+        assert_eq!(said.len(), 7);
+        assert!(
+            said[..6].iter().all(|said| said.contains("record") || said.contains("round-trip")),
+            "{said:?}"
+        );
+        assert_eq!(whole.count("approval_requested", "ask"), 0);
+        let added = &Journal::read(&place.store, "refused").await.events[whole.events.len()..];
+        assert!(added.iter().any(|event| matches!(event, Event::RunCompleted(_))), "{added:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_lower_limit_does_not_refuse_what_is_recorded() {
+    for place in stores() {
+        let place = place();
+        let with = |limit| {
+            builder(&place.store, &Calls::default()).limits(Limits { payload: limit, ..Limits::default() })
+        };
+        let first = with(8192).start().await.unwrap();
+        let run = first.start::<shape_long>(5000_usize).id("long").await.unwrap();
+        in_time(until_waiting(&run)).await;
+        first.shutdown().await.unwrap();
+        let second = with(4096).start().await.unwrap();
+        second.answer(&run_id("long"), "1:ask", &3_u32, "ada").await.unwrap();
+        let run = second.handle::<shape_long>("long").await.unwrap();
+        assert_eq!(in_time(run.result()).await.unwrap(), 5003);
+    }
+}
+
+/// Pass on a long text, and ask about it.
+#[workflow]
+async fn shape_long(cx: &mut Cx, padding: usize) -> Result<usize> {
+    let text = "x".repeat(padding);
+    let length = shape_length(cx, &text).await?;
+    let more: u32 = cx.ask(&text).named("more").await?;
+    Ok(length + usize::try_from(more)?)
+}
+
+/// Measure a text.
+#[step(effect = "read")]
+async fn shape_length(_cx: &mut StepCx, text: &str) -> Result<usize> {
+    Ok(text.len())
 }

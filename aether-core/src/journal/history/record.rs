@@ -161,6 +161,8 @@ pub struct CommandDetails {
     pub waits_for: Option<String>,
     /// The child run it started.
     pub child: Option<RunId>,
+    /// It ended when the child was started, and did not wait for the child's end.
+    pub unawaited: bool,
     /// The budget that the child run was granted.
     pub granted: Option<Budget>,
     /// What a person was asked.
@@ -185,6 +187,7 @@ static NO_DETAILS: CommandDetails = CommandDetails {
     due: None,
     waits_for: None,
     child: None,
+    unawaited: false,
     granted: None,
     asked: None,
     round: 0,
@@ -252,7 +255,7 @@ impl CommandRecord {
             Event::TransactionFinished(e) => self.details_mut().transaction = Some(e),
             Event::ChildStarted(e) => {
                 let details = self.details_mut();
-                (details.child, details.granted) = (Some(e.child), e.granted);
+                (details.child, details.unawaited, details.granted) = (Some(e.child), e.unawaited, e.granted);
             }
             Event::ApprovalDecided(e) => {
                 if let Some(asked) = &mut self.details_mut().asked {

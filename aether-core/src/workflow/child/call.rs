@@ -189,20 +189,26 @@ impl ChildCall<'_> {
         self.run.request_with(self.command, EffectClass::Workflow, digest, Some(&requested), &site).await
     }
 
-    /// The child's id is part of what is asked for.
+    /// The child's id is part of what is asked for, and whether its end is waited for: the answers differ.
     async fn same_child(&self, record: &CommandRecord) {
+        let CommandDetails { child: Some(child), unawaited, .. } = record.details() else { return };
         // The id of a child that a fork takes over was made of its origin's.
-        let recorded = record.details().child.as_ref();
-        if !record.kept && recorded.is_some_and(|child| *child != self.child) {
-            let side = |child: &RunId| CommandSummary {
-                command: CommandId::from(format!("{} as run {child}", self.command)),
-                class: EffectClass::Workflow,
-                digest: Some(self.digest.clone()),
-                site: self.site.clone(),
-            };
-            let recorded = recorded.map(side);
-            self.run.diverged(recorded, Some(side(&self.child))).await
+        let same_id = record.kept || *child == self.child;
+        if same_id && *unawaited == self.unawaited {
+            return;
         }
+        let side = |child: &RunId, unawaited: bool, site: Option<String>| CommandSummary {
+            command: CommandId::from(format!(
+                "{} as run {child}{}",
+                self.command,
+                if unawaited { ", started only" } else { "" }
+            )),
+            class: EffectClass::Workflow,
+            digest: Some(self.digest.clone()),
+            site,
+        };
+        let recorded = side(child, *unawaited, record.site());
+        self.run.diverged(Some(recorded), Some(side(&self.child, self.unawaited, self.site.clone()))).await
     }
 
     /// Starts the child unless it exists, and waits for its end where that is asked for.
@@ -256,10 +262,13 @@ impl ChildCall<'_> {
         let (unawaited, detached) = (self.unawaited, self.detached);
         let link = ChildStarted { command, child, unawaited, detached, granted: None, reserved: None };
         self.run.append_large_durably(vec![self.started().into(), taken.into(), link.into()]).await;
+        // The answer of a child that was only started is its id: no value for code that waits for its end, and the other
+        // way round.
+        let id = Payload::encode(&self.child).ok();
         let answered = match (kept.result, kept.error) {
             (_, Some(error)) => Err(error),
-            (Some(value), None) => Ok(value),
-            (None, None) => return self.follow_kept(readable).await,
+            (Some(value), None) if (Some(&value) == id.as_ref()) == self.unawaited => Ok(value),
+            (_, None) => return self.follow_kept(readable).await,
         };
         let name = self.workflow.def.name;
         commit(self.run, (self.command, self.site), name, answered, readable, Ended::default()).await

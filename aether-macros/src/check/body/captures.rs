@@ -1,8 +1,8 @@
-//! What the branches of a race, a join or an each change that is not their own.
+//! What the branches of a race, a join or an each, and planners, change that is not their own.
 //!
-//! Promise: a change of a captured variable in a branch of a race or an each, or in several branches of a join, is refused
-//! with the way out, where the source shows it; the types refuse the others. What a branch binds itself, or moves into
-//! itself, is its own.
+//! Promise: a change of a captured variable in a planner, in a branch of a race or an each, or in several branches of a
+//! join, is refused with the way out, where the source shows it; the types refuse the others. What a branch binds itself, or
+//! moves into itself, is its own.
 
 use std::collections::BTreeSet;
 
@@ -45,6 +45,7 @@ impl<'ast> Visit<'ast> for Forks<'_> {
             "race" => Some(Fork::Race),
             "join" => Some(Fork::Join),
             "each" => Some(Fork::Each),
+            "plan" => Some(Fork::Plan),
             _ => None,
         };
         if let Some(fork) = fork.filter(|_| self.is_context(&call.receiver)) {
@@ -117,6 +118,10 @@ impl Forks<'_> {
                 let message = format!("a branch of `cx.{method}` changes `{name}`, which is not its own");
                 self.diagnostics.report(at, code, message);
             }
+            Fork::Plan => {
+                let message = format!("the planner of `cx.plan` changes `{name}`, which is not its own");
+                self.diagnostics.report_because(at, code, message, PLAN_WHY, PLAN_HELP);
+            }
             Fork::Each | Fork::Join if *shared => {
                 let message = format!("branches of `cx.{method}` share `{name}`, which they can change");
                 let help =
@@ -151,12 +156,20 @@ const EACH_HELP: &str = "return the value from the branch: `let found = cx.each(
 /// What to do instead in a branch of a join.
 const JOIN_HELP: &str = "return the value from each branch, `let (a, b) = cx.join((async |cx: &mut Cx| look(cx).await, ..)).await`, and change the variable with them behind the await";
 
+/// Why a planner changes nothing.
+const PLAN_WHY: &str =
+    "a replay takes the plan from the journal and does not call the planner: what it changed is missing then";
+
+/// What to do instead in a planner.
+const PLAN_HELP: &str = "make it a part of the plan, `let (plan, tried) = cx.plan(\"route\", async |cx: &mut Cx| ..).await?`, and change the variable behind the await";
+
 /// What the branches belong to.
 #[derive(Clone, Copy)]
 enum Fork {
     Race,
     Join,
     Each,
+    Plan,
 }
 
 impl Fork {
@@ -165,6 +178,7 @@ impl Fork {
             Self::Race => "race",
             Self::Join => "join",
             Self::Each => "each",
+            Self::Plan => "plan",
         }
     }
 }
