@@ -2,6 +2,8 @@
 //!
 //! Promise: they are a query and no queue of their own. Reading executes nothing; [`Engine::retry`] is what follows.
 
+use std::cmp::Reverse;
+
 use crate::engine::inner::Engine;
 use crate::store::error::StoreError;
 use crate::store::filter::RunFilter;
@@ -34,7 +36,8 @@ pub struct DeadLetter {
 }
 
 impl Engine {
-    /// The runs of a queue that failed, were rejected, are in doubt or are parked: at most `limit` of each, newest first.
+    /// The runs of a queue that failed, were rejected, are in doubt or are parked: at most `limit` of each, newest first; with a `limit` of 0
+    /// all of them.
     /// A failed run that was retried stays among them until it is purged.
     ///
     /// ```
@@ -81,11 +84,15 @@ impl Engine {
                 }
             }
             match page.last() {
-                Some(last) if page.len() == 256 && letters.len() < limit => filter = filter.after(last.place),
+                Some(last) if page.len() == 256 => filter = filter.after(last.place),
                 _ => break,
             }
         }
-        letters.truncate(limit);
+        // The list is in the order in which they came into doubt.
+        letters.sort_by_key(|letter| Reverse(letter.run.place));
+        if limit > 0 {
+            letters.truncate(limit);
+        }
         Ok(letters)
     }
 }

@@ -195,7 +195,7 @@ impl History {
     }
 
     /// The calls of the origin that nothing has taken over yet.
-    pub(crate) fn open_decisions(&self) -> impl Iterator<Item = &ForkDecided> {
+    pub(crate) fn open_decisions(&self) -> impl Iterator<Item = &KeptCall> {
         self.kept.open()
     }
 

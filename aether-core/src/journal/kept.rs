@@ -38,8 +38,8 @@ impl KeptCalls {
     }
 
     /// The calls that are left.
-    pub(crate) fn open(&self) -> impl Iterator<Item = &ForkDecided> {
-        self.calls.iter().map(|(_, kept)| kept)
+    pub(crate) fn open(&self) -> impl Iterator<Item = &KeptCall> {
+        self.calls.iter()
     }
 
     /// The calls that `command` may take over, by the name of what it calls.

@@ -38,7 +38,8 @@ pub(crate) struct PendingCompensation {
     /// Its arguments, or why there are none.
     pub(crate) args: Result<Payload, String>,
     half_way: bool,
-    /// The command of `cx.compensate()` that undoes it.
+    /// The first command of `cx.compensate()` that lists it: the name of what undoes it is made of that, whoever makes the
+    /// call.
     claimed: Option<CommandId>,
     state: CompensationState,
 }
@@ -54,6 +55,11 @@ impl PendingCompensation {
     /// Whether it is still to be undone.
     pub(crate) fn is_open(&self) -> bool {
         self.state == CompensationState::NotYet
+    }
+
+    /// Whether nobody has begun to undo it.
+    fn is_untouched(&self) -> bool {
+        self.is_open() && self.claimed.is_none()
     }
 
     /// The place of the command that undoes this one. It is the same for the workflow's code and for the unwinding, so
@@ -152,6 +158,7 @@ impl Obligations {
             Event::ForkDecided(e) => self.decide(e),
             Event::OutcomeKept(e) => self.take_over(e),
             Event::RunContinued(e) => *self = Self::carried(e),
+            Event::NodeStarted(e) if undoes_another(&e.command) => self.rename(&e.command),
             Event::NodeStarted(e) => self.claim(e),
             // Before its workflow began: the step was the origin's, and this run may make one of the same name.
             Event::StepCompensated(e) if begins_fork(&e.command) => self.undone_first.push(e.command.clone()),
@@ -188,6 +195,11 @@ impl Obligations {
     }
 
     fn push(&mut self, recorded: &CompensationRecorded) {
+        self.insert(usize::MAX, recorded);
+    }
+
+    /// Puts it at this index of the stack, or on top.
+    fn insert(&mut self, at: usize, recorded: &CompensationRecorded) {
         let missing = || recorded.problem.clone().unwrap_or_else(|| "its arguments are not recorded".into());
         let pending = PendingCompensation {
             undoes: recorded.command.clone(),
@@ -199,8 +211,10 @@ impl Obligations {
         };
         // After a crash inside the append of an outcome it is recorded twice.
         self.forget(&pending.undoes);
-        self.places.insert(pending.undoes.clone(), self.stack.len());
-        self.stack.push(pending);
+        let at = at.min(self.stack.len());
+        self.places.values_mut().filter(|place| **place >= at).for_each(|place| *place += 1);
+        self.places.insert(pending.undoes.clone(), at);
+        self.stack.insert(at, pending);
     }
 
     fn forget(&mut self, undoes: &CommandId) {
@@ -220,7 +234,17 @@ impl Obligations {
         let Some(step) = decided.undo.clone() else { return };
         let half_way = decided.outcome == Some(Outcome::CompensatableFailure);
         let args = decided.undo_args.clone();
-        self.push(&CompensationRecorded { command: command.clone(), step, args, problem: None, half_way });
+        // Former builds carried it along besides.
+        let carried = self.stack.iter().map(|step| step.undoes.clone()).find(|undoes| {
+            begins_fork(undoes) && undoes.name() == command.name() && {
+                let origin = undoes.place().splitn(3, '.').nth(2);
+                origin == Some(decided.origin.place()) && !self.kept.iter().any(|(kept, _)| kept == undoes)
+            }
+        });
+        carried.iter().for_each(|carried| self.forget(carried));
+        let recorded = CompensationRecorded { command: command.clone(), step, args, problem: None, half_way };
+        // It was made before everything that the fork did itself.
+        self.insert(self.kept.len(), &recorded);
         self.kept.push((command, decided.clone()));
     }
 
@@ -240,7 +264,18 @@ impl Obligations {
         let listed = started.input.as_ref().and_then(|input| input.decode::<Vec<CommandId>>().ok());
         for undoes in listed.unwrap_or_default() {
             if let Some(pending) = self.compensation_mut(&undoes) {
-                pending.claimed = Some(started.command.clone());
+                pending.claimed.get_or_insert_with(|| started.command.clone());
+            }
+        }
+    }
+
+    /// In the journals of former builds, the newest `cx.compensate()` that lists a step names what undoes it.
+    fn rename(&mut self, undoing: &CommandId) {
+        for step in &mut self.stack {
+            let behind = format!(".{UNDO}.{}", step.undoes.place());
+            let Some(claim) = undoing.place().strip_suffix(&behind) else { continue };
+            if step.claimed.as_ref().is_some_and(|claimed| claimed.place() != claim) {
+                step.claimed = Some(CommandId::new(claim, COMPENSATE));
             }
         }
     }
@@ -296,9 +331,16 @@ impl Obligations {
         self.settle(undoes, CompensationState::Failed(failed));
     }
 
-    /// What the next generation of the run takes over: steps that are not undone, and the children that may still run.
+    /// What the next generation of the run takes over: steps that are not undone, and the children that may still run. Not
+    /// the kept calls that stand: they are decided about there again.
     pub(crate) fn carry(&self, is_open: impl Fn(&RunId) -> bool) -> Carried {
+        let is_decided_again = |step: &PendingCompensation| {
+            step.is_untouched() && self.kept.iter().any(|(command, _)| *command == step.undoes)
+        };
         let carried = |step: &PendingCompensation| {
+            if is_decided_again(step) {
+                return None;
+            }
             let failed = match &step.state {
                 CompensationState::Yes => return None,
                 CompensationState::NotYet => None,
@@ -341,6 +383,11 @@ impl Obligations {
         self.stack.iter().rev().filter(is_pending).map(|step| step.undoes.clone()).collect()
     }
 
+    /// Whether the workflow's code has begun to undo a step that is not undone.
+    pub(crate) fn was_begun(&self) -> bool {
+        self.stack.iter().any(|step| step.is_open() && step.claimed.is_some())
+    }
+
     /// The commands that the unwinding undoes, in its order.
     pub(crate) fn plan(&self) -> Vec<CommandId> {
         self.plan.clone()
@@ -363,9 +410,7 @@ impl Obligations {
 
     /// Whether a call of the origin is there to be taken over: it was not undone, and is not about to be.
     pub(crate) fn stands(&self, call: &CommandId) -> bool {
-        let stands =
-            |step: &PendingCompensation| step.state == CompensationState::NotYet && step.claimed.is_none();
-        self.compensation_of(call).is_none_or(stands)
+        self.compensation_of(call).is_none_or(PendingCompensation::is_untouched)
     }
 
     /// The steps that could not be undone.

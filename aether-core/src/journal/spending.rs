@@ -156,6 +156,12 @@ impl Spending {
         self.close(command, None)
     }
 
+    /// What a call has reserved.
+    pub(crate) fn reserved_by(&self, command: &CommandId) -> Option<Reserved> {
+        let open = self.open.get(command)?;
+        Some(Reserved { amount: open.reserved, scopes: open.scopes.clone(), opens: Vec::new() })
+    }
+
     /// Notes a reservation. One that the same call has open was lost with its attempt.
     pub(crate) fn reserve(
         &mut self,

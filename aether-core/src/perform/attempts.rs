@@ -298,6 +298,7 @@ impl StepCall {
             return Next::Again;
         };
         self.attempt = invocation.attempt;
+        self.reserved = self.run.reserved_by(&self.command);
         let entry = self.row(&invocation.key).await;
         self.in_ledger = entry.is_some();
         if let Some((outcome, result)) = invocation.finished.clone() {

@@ -17,8 +17,14 @@ use crate::vocabulary::failure::StepError;
 use crate::vocabulary::id::CommandId;
 use crate::vocabulary::payload::Answered;
 
-/// Undoes one step.
+/// Undoes one step. Of several that ask for it, in branches that run side by side, one does it and the others wait for it;
+/// if that one is dropped, the next does it, under the same name.
 pub(crate) async fn undo(run: &Arc<Run>, undoes: &CommandId) {
+    let undoing = run.undoing(undoes);
+    undoing.get_or_init(|| undo_one(run, undoes)).await;
+}
+
+async fn undo_one(run: &Arc<Run>, undoes: &CommandId) {
     let Some(pending) = run.with_obligations(|obligations| obligations.compensation_of(undoes).cloned())
     else {
         return;

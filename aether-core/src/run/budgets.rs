@@ -106,6 +106,11 @@ impl Run {
         self.with_budgets(innermost, |spending, levels| out_of_time(spending, levels, now)).flatten()
     }
 
+    /// What a call has reserved, in this process or in a former one.
+    pub(crate) fn reserved_by(&self, command: &CommandId) -> Option<Reserved> {
+        self.lock().spending.reserved_by(command)
+    }
+
     /// Grants a child run what is left.
     pub(crate) fn grant(
         &self,

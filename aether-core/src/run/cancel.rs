@@ -10,6 +10,7 @@ use crate::journal::history::History;
 use crate::run::append::AppendExtras;
 use crate::run::claim::Run;
 use crate::run::fault::Fault;
+use crate::sched::{HashMap, OnceCell};
 use crate::step::body::Undo;
 use crate::step::cancellation::Cancellation;
 use crate::store::ledger::LedgerStatus;
@@ -109,6 +110,7 @@ impl Run {
         state.unwinding = true;
         state.cancellation = Arc::default();
         state.history = history;
+        state.undoing = HashMap::default();
     }
 
     /// Replaces the history that commands are matched with, and returns the one before.
@@ -119,6 +121,11 @@ impl Run {
     /// Whether steps are being undone.
     pub(crate) fn is_unwinding(&self) -> bool {
         self.lock().unwinding
+    }
+
+    /// Where those meet who undo `command`.
+    pub(crate) fn undoing(&self, command: &CommandId) -> Arc<OnceCell<()>> {
+        Arc::clone(self.lock().undoing.entry(command.clone()).or_insert_with(|| Arc::new(OnceCell::new())))
     }
 
     /// Remembers the call that would undo `command`.

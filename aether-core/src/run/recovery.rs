@@ -98,9 +98,12 @@ impl Run {
         Some(taken)
     }
 
-    /// Of a fork: the calls of its origin that nothing has taken over yet.
+    /// Of a fork: the calls of its origin that nothing has taken over yet, and that were not undone.
     pub(crate) fn open_decisions(&self) -> Vec<ForkDecided> {
-        self.lock().history.open_decisions().cloned().collect()
+        let state = self.lock();
+        let stands =
+            |(number, kept): &&KeptCall| state.obligations.stands(&decided_call(*number, &kept.origin));
+        state.history.open_decisions().filter(stands).map(|(_, kept)| kept.clone()).collect()
     }
 
     /// Whether the run may wait for child runs that are not its own.

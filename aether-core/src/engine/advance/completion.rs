@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use crate::engine::advance::drive::{DriveEnd, drive};
+use crate::engine::advance::read::read_own;
 use crate::engine::advance::unwinding::unwind;
 use crate::inbox::decisions::EndRequest;
 use crate::journal::event::{
@@ -99,7 +100,7 @@ impl RunCompletion {
             && (self.must_unwind(run) || has_children(run) && !mutated("children-end-before-the-decision"))
         {
             self.decide(run).await?;
-            run.begin_unwinding(History::default());
+            run.begin_unwinding(begun(run).await?);
             self.unwinding = true;
         }
         // Before this run's own steps are undone, and before its terminal event: after that no process would look at it
@@ -188,6 +189,16 @@ impl RunCompletion {
         }
         Ok(())
     }
+}
+
+/// What is recorded of commands that undo others, which the workflow's code began and did not end. The unwinding goes on
+/// with them.
+async fn begun(run: &Run) -> Result<History, DriveEnd> {
+    if !run.with_obligations(|obligations| obligations.was_begun()) {
+        return Ok(History::default());
+    }
+    let read = unless_failed(run, read_own(&*run.shared.store, &run.id)).await?.map_err(DriveEnd::Fault)?;
+    Ok(read.unwinding.map(|unwinding| unwinding.history).unwrap_or_default())
 }
 
 /// Whether there are children that do not outlive the run.

@@ -11,7 +11,7 @@ use crate::journal::event::{Event, RunCreated};
 use crate::journal::frame::{Chained, JournalError, StoredFrame};
 use crate::journal::generation::Generation;
 use crate::journal::history::{Folding, History};
-use crate::journal::obligations::Obligations;
+use crate::journal::obligations::{COMPENSATE, Obligations, undoes_another};
 use crate::journal::spending::Spending;
 use crate::run::fault::Fault;
 use crate::store::api::Store;
@@ -44,7 +44,7 @@ pub(crate) struct Read {
 pub(crate) struct Unwinding {
     /// The event with which the run was to end.
     pub(crate) end: Event,
-    /// What was recorded after the workflow ended.
+    /// What was recorded after the workflow ended, and of commands that undo others and were begun before.
     pub(crate) history: History,
 }
 
@@ -95,8 +95,32 @@ struct Journal {
     beginning: ReadBeginning,
     /// The event with which the run is to end once its steps are undone, and what was recorded of that.
     unwinding: Option<(Box<Event>, Folding)>,
+    undoing: Undoing,
     /// The newest event, where a run ends with it. One that others follow is an event like them.
     end: Option<Event>,
+}
+
+/// What was recorded of commands that undo others and have no answer.
+#[derive(Default)]
+struct Undoing {
+    /// Few runs undo anything before they end.
+    is_begun: bool,
+    events: Vec<Event>,
+}
+
+impl Undoing {
+    fn note(&mut self, event: &Event) {
+        self.is_begun |= matches!(event, Event::NodeStarted(e) if e.command.name() == COMPENSATE);
+        if !self.is_begun {
+            return;
+        }
+        let Some(command) = event.command().filter(|command| undoes_another(command)) else { return };
+        if matches!(event, Event::CommandCommitted(_)) {
+            self.events.retain(|event| event.command() != Some(command));
+        } else {
+            self.events.push(event.clone());
+        }
+    }
 }
 
 impl Journal {
@@ -150,8 +174,13 @@ impl Journal {
             self.generation.number = e.generation;
         }
         match (&mut self.unwinding, event) {
-            (None, Event::RunUnwinding(e)) => self.unwinding = Some((e.end, Folding::default())),
+            (None, Event::RunUnwinding(e)) => {
+                let mut history = Folding::default();
+                std::mem::take(&mut self.undoing.events).into_iter().for_each(|event| history.apply(event));
+                self.unwinding = Some((e.end, history));
+            }
             (None, event) => {
+                self.undoing.note(&event);
                 if let Some(event) = self.beginning.apply(event) {
                     self.history.apply(event);
                 }

@@ -39,11 +39,11 @@ impl Origin {
         let store = &*inner.shared.store;
         let journal = |error| ForkError::Journal { run: run.clone(), error };
         let unreadable = |position, reason: String| journal(JournalError::Unreadable { position, reason });
-        let frames = store.load(run, 0).await?;
-        // Behind the journal, so that no row is missing of a call that it holds.
+        // Before the journal: that of a run that has ended by then is whole.
         let Some(record) = store.run(run).await? else {
             return Err(StoreError::UnknownRun { run: run.clone() }.into());
         };
+        let frames = store.load(run, 0).await?;
         let mut events = read_verified(&frames).map_err(journal)?;
         crate::store::read::fill(store, run, &frames, &mut events).await?;
         if let Some(at) = events.iter().position(|event| matches!(event, Event::Unknown { .. })) {

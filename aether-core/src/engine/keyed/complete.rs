@@ -44,7 +44,9 @@ pub(super) async fn complete(
 ) -> Result<Completed, StoreError> {
     let StartRecord { run, module, version, input, labels, traceparent, terms, replaces, until, .. } =
         record.clone();
-    let Some(workflow) = inner.workflow(&start.workflow, &module, version) else {
+    // A newer version stands in for one that is not linked. An older one does not: a worker that has the newer one does it.
+    let linked = inner.workflow(&start.workflow, &module, version);
+    let Some(workflow) = linked.filter(|linked| linked.def.version >= version) else {
         return Ok(Completed::NotLinked);
     };
     if let Some(replaced) = replaces {
