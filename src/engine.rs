@@ -5,8 +5,8 @@ pub use aether_core::deps::{Deps, Need};
 pub use aether_core::engine::{
     AdoptionCounts, AnyWorkflow, ChangeAdvice, ChangePlace, ChangeReport, CheckReport, Defaults, Drained,
     EffectNeed, EngineBuilder, Fit, ForkPlan, ForkReport, ForkRun, Health, Hold, MissingNeed, OnUnfit,
-    OpenOrigin, OpenWaitOf, ParkedPage, ParkedRun, PlannedFork, Probe, RunCheck, RunGroup, RunVerdict,
-    StartNamed, StartRun, StepLimits, Verified, VersionUse, WorkerView,
+    OpenOrigin, OpenWaitOf, Opening, ParkedPage, ParkedRun, PlannedFork, Probe, RunCheck, RunGroup,
+    RunVerdict, StartNamed, StartRun, StepLimits, Verified, VersionUse, WorkerView,
 };
 pub use aether_core::environment::Environment;
 pub use aether_core::journal::event::{ForkDecision, ForkedFrom};

@@ -36,6 +36,18 @@ impl CliError {
         Self { help: Some(help.into()), ..self }
     }
 
+    /// The same with another exit code.
+    pub(crate) fn because(self, exit: Exit) -> Self {
+        Self { exit, ..self }
+    }
+
+    /// Several errors as one, with the exit code of the first.
+    pub(crate) fn all(errors: Vec<Self>) -> Option<Self> {
+        let what: Vec<_> = errors.iter().map(|error| error.what.clone()).collect();
+        let first = errors.into_iter().next()?;
+        Some(if what.len() == 1 { first } else { Self { what: what.join("\n"), ..first } })
+    }
+
     /// The output has said it all, and only the exit code is left.
     pub(crate) fn silent(exit: Exit) -> Self {
         Self { is_silent: true, ..Self::new(exit, "") }
@@ -102,6 +114,9 @@ impl From<StoreError> for CliError {
             }
             StoreError::NewerSchema { .. } => {
                 "use the command line of the build that wrote it, or a newer one"
+            }
+            StoreError::OlderSchema { .. } => {
+                "use the command line of the build that wrote it; or stop its processes, make a copy, and `db migrate`"
             }
             _ => return Self::new(Exit::Store, error.to_string()),
         };

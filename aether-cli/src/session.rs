@@ -1,6 +1,6 @@
 //! One call of the command line: where the runs are, how it prints, who is recorded.
 //!
-//! Promise: a store is opened only by a command that needs it, as a client that advances nothing; an SQLite file of another
+//! Promise: a store is opened only by a command that needs it, as a client that advances nothing; a store of another
 //! version is refused before it is touched, and one that is only looked at is not written.
 
 use std::path::{Path, PathBuf};
@@ -92,7 +92,7 @@ impl Session {
         if let Some(Target::File(path)) = &self.target {
             check_file(path, true)?;
         }
-        self.open().await
+        self.open(false).await
     }
 
     /// The engine for a command that changes nothing: a file that was named is not written, nor is anything beside it.
@@ -112,7 +112,7 @@ impl Session {
 
     /// As [`Session::engine`], whatever version the file has, and also where it has no tables yet.
     pub(crate) async fn migrated(&mut self) -> Result<Engine, CliError> {
-        self.open().await
+        self.open(true).await
     }
 
     /// An engine of the program around the command line, which advances its runs; `None` where there is no such program.
@@ -125,7 +125,7 @@ impl Session {
         Ok(Some(engine))
     }
 
-    async fn open(&mut self) -> Result<Engine, CliError> {
+    async fn open(&mut self, migrate: bool) -> Result<Engine, CliError> {
         if let Some(engine) = &self.engine {
             return Ok(engine.clone());
         }
@@ -143,7 +143,7 @@ impl Session {
             Some(Target::Unknown(error)) => return Err(error),
             None => return Err(CliError::new(Exit::Store, "the store could not be opened before")),
         };
-        let engine = builder.client().start().await?;
+        let engine = builder.client().migrate(migrate).start().await?;
         self.engine = Some(engine.clone());
         Ok(engine)
     }

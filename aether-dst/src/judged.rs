@@ -186,7 +186,7 @@ impl Store for JudgedStore {
         fn save_snapshot(&self, run: &RunId, snapshot: Snapshot) -> Result<(), StoreError>;
         fn snapshot(&self, run: &RunId) -> Result<Option<Snapshot>, StoreError>;
         fn ended(&self, query: EndedRuns) -> Result<Vec<(u64, RunRecord)>, StoreError>;
-        fn purge(&self, run: &RunId) -> Result<Purged, StoreError>;
+        fn purge(&self, run: &RunId, created_at: Option<Timestamp>) -> Result<Purged, StoreError>;
         fn put_schedule(&self, schedule: ScheduleRecord, replaces: u64) -> Result<bool, StoreError>;
         fn schedules(&self, after: Option<&str>, limit: usize) -> Result<Vec<ScheduleRecord>, StoreError>;
         fn schedule(&self, name: &str) -> Result<Option<ScheduleRecord>, StoreError>;

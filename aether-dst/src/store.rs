@@ -490,9 +490,9 @@ impl Store for SimStore {
         self.read(move |memory| now(memory.ended(query)))
     }
 
-    fn purge(&self, run: &RunId) -> BoxFuture<'_, Answer<Purged>> {
+    fn purge(&self, run: &RunId, created_at: Option<Timestamp>) -> BoxFuture<'_, Answer<Purged>> {
         let run = run.clone();
-        self.write(move |memory| now(memory.purge(&run)))
+        self.write(move |memory| now(memory.purge(&run, created_at)))
     }
 
     fn put_schedule(&self, schedule: ScheduleRecord, replaces: u64) -> BoxFuture<'_, Answer<bool>> {

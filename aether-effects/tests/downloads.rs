@@ -228,7 +228,7 @@ async fn pieces_go_with_their_run_and_stay_for_another_that_has_them_too() {
         run.result().await.unwrap()
     };
     let (first, second) = (fetch("first").await, fetch("second").await);
-    let purge = async |id: &str| store.purge(&RunId::new(id).unwrap()).await.unwrap();
+    let purge = async |id: &str| store.purge(&RunId::new(id).unwrap(), None).await.unwrap();
     assert_eq!(purge("first").await, Purged::Deleted);
     let read = async |download: Download| engine.start::<Read>(download).await.unwrap().result().await;
     assert_eq!(read(second.clone()).await.unwrap().1, sha256(&whole));
@@ -327,7 +327,7 @@ async fn a_fork_has_the_pieces_that_its_journal_names() {
     let fork = plan.id("fork").start("ada").await.unwrap();
     let read = engine.handle::<FetchAndRead>("fork").await.unwrap().result().await.unwrap();
     assert_eq!(read, (whole.len() as u64, sha256(&whole)));
-    assert_eq!(store.purge(run.id()).await.unwrap(), Purged::Deleted);
+    assert_eq!(store.purge(run.id(), None).await.unwrap(), Purged::Deleted);
     for piece in whole.chunks(PIECE) {
         assert!(store.blob(fork.id(), &sha256(piece)).await.unwrap().is_some());
     }

@@ -7,7 +7,7 @@ use std::any::Any;
 use std::error::Error;
 use std::sync::Arc;
 
-use aether_core::engine::{EngineBuilder, PrepareError};
+use aether_core::engine::{EngineBuilder, Opening, PrepareError};
 use aether_core::store::Store;
 use tokio_postgres::Client;
 
@@ -77,8 +77,9 @@ pub trait EnginePostgres: Sized {
 impl EnginePostgres for EngineBuilder {
     fn postgres_with(self, url: impl Into<String>, options: PostgresOptions) -> Self {
         let url = url.into();
-        self.store_when_started(move || {
+        self.store_opened_by(move |Opening { migrate, .. }| {
             Box::pin(async move {
+                let options = PostgresOptions { migrate, ..options };
                 let store = PostgresStore::connect_with(&url, options).await?;
                 Ok(Arc::new(store) as Arc<dyn Store>)
             })

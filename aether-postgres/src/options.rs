@@ -24,6 +24,7 @@ pub struct PostgresOptions {
     pub(crate) lock_timeout: Duration,
     pub(crate) pooler: bool,
     pub(crate) portable: bool,
+    pub(crate) migrate: bool,
 }
 
 impl Default for PostgresOptions {
@@ -41,6 +42,7 @@ impl Default for PostgresOptions {
             lock_timeout: Duration::from_secs(5),
             pooler: false,
             portable: false,
+            migrate: true,
         }
     }
 }

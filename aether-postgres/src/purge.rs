@@ -3,6 +3,8 @@
 //! Promise: an end is for good, and so is that of a parent: what was looked at before the deletion still holds when it is
 //! written. Store-wide business keys are sealed first, so that they stay taken whatever comes between.
 
+use jiff::Timestamp;
+
 use aether_core::contract::Status;
 use aether_core::id::RunId;
 use aether_core::store::ledger::LedgerEntry;
@@ -57,12 +59,20 @@ SELECT 1 FROM r";
 struct Head {
     status: Status,
     place: i64,
+    created_at: i64,
     parent: Option<RunId>,
 }
 
 /// See [`Store::purge`](aether_core::store::Store::purge). Parent and keys may be in other databases than the run.
-pub(crate) async fn purge(shared: &Shared, run: &RunId) -> Result<Purged, StoreError> {
+pub(crate) async fn purge(
+    shared: &Shared,
+    run: &RunId,
+    created_at: Option<Timestamp>,
+) -> Result<Purged, StoreError> {
     let Some(head) = at!(shared, run.as_str(), |db| db.head(run))? else { return Ok(Purged::Unknown) };
+    if created_at.is_some_and(|created_at| row::micros(created_at) != head.created_at) {
+        return Ok(Purged::Unknown);
+    }
     if !head.status.is_terminal() {
         return Ok(Purged::Open(head.status));
     }
@@ -99,12 +109,14 @@ impl Database {
     }
 
     async fn head(&self, run: &RunId) -> Result<Option<Head>, StoreError> {
-        let sql = "SELECT status, place, parent FROM runs WHERE shard = $1::int2 AND id = $2::text";
+        let sql =
+            "SELECT status, place, parent, created_at FROM runs WHERE shard = $1::int2 AND id = $2::text";
         ask!(self, |conn| {
             let found = conn.query_opt(sql, &[&shard(run.as_str()), &run.as_str()]).await?;
             let Some(row) = found else { return Ok(None) };
             let parent = get::<Option<String>>(&row, 2)?.map(row::run_id).transpose()?;
-            Ok(Some(Head { status: row::status(get(&row, 0)?)?, place: get(&row, 1)?, parent }))
+            let (status, place, created_at) = (row::status(get(&row, 0)?)?, get(&row, 1)?, get(&row, 3)?);
+            Ok(Some(Head { status, place, created_at, parent }))
         })
     }
 

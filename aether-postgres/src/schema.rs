@@ -310,6 +310,7 @@ pub(crate) async fn migrate(
         match version(conn).await? {
             Some(found) if found > supported => return Err(newer(store, found, supported)),
             Some(found) if found == supported => return Ok(()),
+            Some(found) if found > 0 && !options.migrate => return Err(older(store, found, supported)),
             _ => {}
         }
         match upgrade(conn, store, options).await {
@@ -402,9 +403,17 @@ fn taken(error: OpError, store: &str, schema: &str) -> OpError {
 }
 
 fn newer(store: &str, found: i64, supported: i64) -> OpError {
-    let number = |version: i64| u32::try_from(version).unwrap_or(u32::MAX);
     let (found, supported) = (number(found), number(supported));
     StoreError::NewerSchema { store: store.into(), found, supported }.into()
+}
+
+fn older(store: &str, found: i64, supported: i64) -> OpError {
+    let (found, supported) = (number(found), number(supported));
+    StoreError::OlderSchema { store: store.into(), found, supported }.into()
+}
+
+fn number(version: i64) -> u32 {
+    u32::try_from(version).unwrap_or(u32::MAX)
 }
 
 /// Tables without `WITH (..)`: storage parameters are Postgres' own.

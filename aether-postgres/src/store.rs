@@ -625,9 +625,9 @@ impl Store for PostgresStore {
         })
     }
 
-    fn purge(&self, run: &RunId) -> BoxFuture<'_, Result<Purged, StoreError>> {
+    fn purge(&self, run: &RunId, created_at: Option<Timestamp>) -> BoxFuture<'_, Result<Purged, StoreError>> {
         let run = run.clone();
-        Box::pin(async move { crate::purge::purge(&self.shared, &run).await })
+        Box::pin(async move { crate::purge::purge(&self.shared, &run, created_at).await })
     }
 
     fn delete_snapshots(&self) -> BoxFuture<'_, Result<(), StoreError>> {

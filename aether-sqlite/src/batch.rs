@@ -61,6 +61,14 @@ impl<'c> Batch<'c> {
         // Under the lock: were it read before, another process could claim a run between this look and the appends that
         // are admitted by the cache, and a fenced writer would get through.
         let version = self.statements.data_version()?;
+        // Another process may have brought the file to the tables of a newer build: what this one would write, that one may
+        // not understand.
+        if self.version != Some(version)
+            && let Err(error) = self.statements.known_tables()
+        {
+            self.rollback();
+            return Err(error);
+        }
         // Only here is the cache cut back: within a transaction every append would look for its run again.
         if self.version != Some(version) || self.heads.len() > HEADS {
             self.forget();

@@ -7,10 +7,11 @@ use std::error::Error;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use aether_core::engine::{EngineBuilder, PrepareError};
+use aether_core::engine::{EngineBuilder, Opening, PrepareError};
 use aether_core::store::Store;
 use rusqlite::Connection;
 
+use crate::options::SqliteOptions;
 use crate::store::SqliteStore;
 
 /// Adds [`sqlite`](EngineSqlite::sqlite) to the builder of an engine. In `aether::prelude`.
@@ -58,7 +59,12 @@ pub trait EngineSqlite: Sized {
 impl EngineSqlite for EngineBuilder {
     fn sqlite(self, path: impl Into<PathBuf>) -> Self {
         let path = path.into();
-        self.store_with(move || Ok(Arc::new(SqliteStore::open(path)?) as Arc<dyn Store>))
+        self.store_opened_by(move |Opening { migrate, .. }| {
+            Box::pin(async move {
+                let options = SqliteOptions { migrate, ..SqliteOptions::default() };
+                Ok(Arc::new(SqliteStore::open_with(path, options)?) as Arc<dyn Store>)
+            })
+        })
     }
 
     fn prepare<T, E>(self, prepare: impl FnOnce(&mut Connection) -> Result<T, E> + Send + 'static) -> Self

@@ -53,6 +53,20 @@ impl OpError {
     }
 }
 
+/// The file has the tables of a newer build.
+#[derive(Debug, thiserror::Error)]
+#[error("the file has tables of version {found}, of a newer build")]
+pub(crate) struct NewerTables {
+    pub(crate) found: u32,
+    pub(crate) supported: u32,
+}
+
+impl From<NewerTables> for rusqlite::Error {
+    fn from(newer: NewerTables) -> Self {
+        Self::ToSqlConversionFailure(Box::new(newer))
+    }
+}
+
 /// Whether the same write may succeed later: the medium refuses it for the moment.
 pub(crate) fn is_transient(error: &rusqlite::Error) -> bool {
     matches!(
@@ -73,6 +87,11 @@ pub(crate) fn is_transient(error: &rusqlite::Error) -> bool {
 /// The variant that fits what the driver said.
 pub(crate) fn translate(error: &rusqlite::Error, store: &str) -> StoreError {
     let (store, reason) = (store.to_owned(), error.to_string());
+    if let rusqlite::Error::ToSqlConversionFailure(error) = error
+        && let Some(NewerTables { found, supported }) = error.downcast_ref()
+    {
+        return StoreError::NewerSchema { store, found: *found, supported: *supported };
+    }
     match error.sqlite_error_code() {
         Some(ErrorCode::DiskFull) => StoreError::Full { store, reason },
         Some(ErrorCode::ReadOnly) => StoreError::ReadOnly { store, reason },

@@ -110,7 +110,11 @@ fn connect(path: &Path, store: &str, options: &SqliteOptions) -> Result<Option<C
     conn.set_prepared_statement_cache_capacity(64);
     keep_plans(&conn)?;
     // A restore is waited for here, and must not find a log of the file that it has replaced.
-    schema::look(&conn, store)?;
+    let found = schema::look(&conn, store)?;
+    if !options.migrate && (1..schema::SUPPORTED).contains(&found) {
+        let (store, supported) = (store.to_owned(), schema::SUPPORTED);
+        return Err(OpError::Refused(StoreError::OlderSchema { store, found, supported }));
+    }
     if is_replaced() {
         return Ok(None);
     }

@@ -28,6 +28,9 @@ pub struct SqliteOptions {
     /// How many pages the file may have before it counts as full: appends wait for room, other writes fail with
     /// [`StoreError::Full`](aether_core::store::StoreError::Full). Default: no limit.
     pub max_pages: Option<u32>,
+    /// Whether a file of an older build is brought to the tables of this one when it is opened. Without it, opening such a
+    /// file fails with [`StoreError::OlderSchema`](aether_core::store::StoreError::OlderSchema). Default: `true`.
+    pub migrate: bool,
 }
 
 impl Default for SqliteOptions {
@@ -40,6 +43,7 @@ impl Default for SqliteOptions {
             readers: 2,
             checkpoint_pages: 10000,
             max_pages: None,
+            migrate: true,
         }
     }
 }

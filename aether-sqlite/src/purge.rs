@@ -3,6 +3,7 @@
 //! Promise: it happens inside the writer's transaction, together with the look at the run's status and at that of the
 //! run that started it; a store-wide business key stays taken.
 
+use jiff::Timestamp;
 use rusqlite::{OptionalExtension as _, params};
 
 use aether_core::contract::Status;
@@ -14,9 +15,16 @@ use crate::error::OpError;
 use crate::row;
 
 impl Batch<'_> {
-    /// Deletes a run, unless it or the run that started it is open.
-    pub(crate) fn purge(&mut self, run: &RunId) -> Result<Purged, OpError> {
+    /// Deletes a run, unless it or the run that started it is open, or it is not the one of that time.
+    pub(crate) fn purge(&mut self, run: &RunId, created_at: Option<Timestamp>) -> Result<Purged, OpError> {
         let Some(head) = self.statements.head(run)? else { return Ok(Purged::Unknown) };
+        if let Some(created_at) = created_at {
+            let mut meant =
+                self.conn.prepare_cached("SELECT 1 FROM aether_runs WHERE no = ?1 AND created_at = ?2")?;
+            if !meant.exists(params![head.no, created_at.as_microsecond()])? {
+                return Ok(Purged::Unknown);
+            }
+        }
         if !head.status.is_terminal() {
             return Ok(Purged::Open(head.status));
         }

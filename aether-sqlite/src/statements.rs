@@ -13,8 +13,9 @@ use aether_core::payload::Payload;
 use aether_core::store::ledger::{LedgerEntry, LedgerStatus, LedgerUpdate};
 use aether_core::store::{CodeChange, END_REQUESTS, StatusChange};
 
-use crate::error::OpError;
+use crate::error::{NewerTables, OpError};
 use crate::row;
+use crate::schema::SUPPORTED;
 use crate::waits::WaitStatements;
 
 /// What the writer knows of a run's row.
@@ -61,6 +62,7 @@ pub(crate) struct Statements<'c> {
     commit: Statement<'c>,
     rollback: Statement<'c>,
     data_version: Statement<'c>,
+    schema: Statement<'c>,
     savepoint: Statement<'c>,
     undo: Statement<'c>,
     keep: Statement<'c>,
@@ -124,6 +126,7 @@ impl<'c> Statements<'c> {
             commit: conn.prepare("COMMIT")?,
             rollback: conn.prepare("ROLLBACK")?,
             data_version: conn.prepare("PRAGMA data_version")?,
+            schema: conn.prepare("SELECT version FROM aether_schema")?,
             savepoint: conn.prepare("SAVEPOINT one")?,
             undo: conn.prepare("ROLLBACK TO one")?,
             keep: conn.prepare("RELEASE one")?,
@@ -193,6 +196,12 @@ impl<'c> Statements<'c> {
     /// A number that changes when another connection has committed.
     pub(crate) fn data_version(&mut self) -> rusqlite::Result<i64> {
         self.data_version.query_row([], |row| row.get(0))
+    }
+
+    /// Fails where the file has the tables of a newer build.
+    pub(crate) fn known_tables(&mut self) -> rusqlite::Result<()> {
+        let found: u32 = self.schema.query_row([], |row| row.get(0))?;
+        if found <= SUPPORTED { Ok(()) } else { Err(NewerTables { found, supported: SUPPORTED }.into()) }
     }
 
     /// Begins a part of the transaction that can be undone alone.

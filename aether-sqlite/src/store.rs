@@ -533,9 +533,9 @@ impl Store for SqliteStore {
         Box::pin(self.readers.ask(move |conn| reader::ended(conn, &query)))
     }
 
-    fn purge(&self, run: &RunId) -> BoxFuture<'_, Result<Purged, StoreError>> {
+    fn purge(&self, run: &RunId, created_at: Option<Timestamp>) -> BoxFuture<'_, Result<Purged, StoreError>> {
         let run = run.clone();
-        self.write(move |batch| batch.purge(&run))
+        self.write(move |batch| batch.purge(&run, created_at))
     }
 
     fn entries(&self, run: &RunId) -> BoxFuture<'_, Result<Vec<LedgerEntry>, StoreError>> {

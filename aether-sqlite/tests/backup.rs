@@ -442,7 +442,7 @@ async fn a_look_changes_nothing_and_needs_no_right_to_write() {
         assert_eq!(store.renew(&worker, Duration::from_secs(9), Vec::new()).await.unwrap(), []);
         for refused in [
             store.create(run("new")).await.map(drop).unwrap_err(),
-            store.purge(&id("monday")).await.map(drop).unwrap_err(),
+            store.purge(&id("monday"), None).await.map(drop).unwrap_err(),
         ] {
             assert!(matches!(refused, StoreError::ReadOnly { .. }), "{refused}");
         }

@@ -176,8 +176,8 @@ impl Store for CrashingStore {
     fn ended(&self, query: EndedRuns) -> Answer<'_, Vec<(u64, RunRecord)>> {
         self.inner.ended(query)
     }
-    fn purge(&self, run: &RunId) -> Answer<'_, Purged> {
-        self.inner.purge(run)
+    fn purge(&self, run: &RunId, created_at: Option<jiff::Timestamp>) -> Answer<'_, Purged> {
+        self.inner.purge(run, created_at)
     }
     fn entries(&self, run: &RunId) -> Answer<'_, Vec<LedgerEntry>> {
         self.inner.entries(run)

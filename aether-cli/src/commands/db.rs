@@ -1,6 +1,7 @@
 //! `db status`, `db migrate` and `db prune`.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -162,21 +163,27 @@ pub(crate) async fn prune(session: &mut Session, args: &Prune) -> Result<Exit, C
             retention = set(retention, age);
         }
     }
+    // The program's own hook may keep a run, or export it first.
+    if let Some(own) = engine.retention() {
+        retention = retention.with_hook_of(own);
+    }
     let pruned = if args.dry_run {
         counted(&engine, retention).await?
     } else {
         let report = engine.purge(&retention).await?;
-        Pruned { dry_run: false, deleted: report.deleted, held: report.held }
+        Pruned { dry_run: false, deleted: report.deleted, held: report.held, kept: report.kept }
     };
     if session.screen.is_json {
         session.screen.json(&pruned)?;
         return Ok(Exit::Done);
     }
     let verb = if args.dry_run { "would be deleted" } else { "were deleted" };
-    session.screen.line(&format!(
-        "{} runs {verb}, {} are kept because their parents are open",
-        pruned.deleted, pruned.held
-    ))?;
+    let mut line =
+        format!("{} runs {verb}, {} are kept because their parents are open", pruned.deleted, pruned.held);
+    if pruned.kept > 0 {
+        let _infallible = write!(line, ", {} because the program keeps them", pruned.kept);
+    }
+    session.screen.line(&line)?;
     Ok(Exit::Done)
 }
 
@@ -190,7 +197,7 @@ async fn counted(engine: &Engine, retention: Retention) -> Result<Pruned, CliErr
     });
     engine.purge(&retention).await?;
     let parents = std::mem::take(&mut *parents.lock().unwrap_or_else(PoisonError::into_inner));
-    let mut pruned = Pruned { dry_run: true, deleted: 0, held: 0 };
+    let mut pruned = Pruned { dry_run: true, deleted: 0, held: 0, kept: 0 };
     for parent in parents {
         let parent = match parent {
             Some(parent) => engine.store().run(&parent).await?,

@@ -58,7 +58,7 @@ impl Case {
     }
 
     async fn decided(self, session: &Session, action: &str) -> Result<Exit, CliError> {
-        let note = later(&self.engine, &self.run).await?;
+        let note = later(&self.engine, &self.run).await;
         let (run, command) = (self.run.to_string(), Some(self.wait.command.to_string()));
         print::steered(
             session,

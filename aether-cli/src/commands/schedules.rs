@@ -74,7 +74,7 @@ async fn trigger(session: &mut Session, args: Trigger) -> Result<Exit, CliError>
         None => schedule.trigger().await,
     };
     let run = run.map_err(refused)?;
-    let note = later(&engine, run.id()).await?;
+    let note = later(&engine, run.id()).await;
     let deed =
         Deed { action: "triggered".into(), run: run.id().to_string(), command: None, actor: None, note };
     print::steered(session, vec![deed])

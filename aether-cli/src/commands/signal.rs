@@ -35,9 +35,10 @@ pub(crate) async fn signal(session: &mut Session, args: runs::Signal) -> Result<
             return Err(CliError::new(Exit::Conflict, what));
         }
     };
-    let note = match awaits_other(&engine, &run, &args.name).await? {
+    // The signal is sent: that nobody can say what comes of it is no failure.
+    let note = match awaits_other(&engine, &run, &args.name).await.unwrap_or_default() {
         Some(note) => Some(note),
-        None => later(&engine, &run).await?,
+        None => later(&engine, &run).await,
     };
     let deed = Deed { action: action.into(), run: run.to_string(), command: None, actor, note };
     print::steered(session, vec![deed])

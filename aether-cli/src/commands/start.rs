@@ -29,7 +29,7 @@ pub(crate) async fn start(session: &mut Session, args: runs::Start) -> Result<Ex
         start = start.priority(priority);
     }
     let run = start.await?;
-    let note = later(&engine, run.id()).await?;
+    let note = later(&engine, run.id()).await;
     let deed = Deed { action: "started".into(), run: run.id().to_string(), command: None, actor: None, note };
     print::steered(session, vec![deed])
 }

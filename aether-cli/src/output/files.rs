@@ -75,6 +75,8 @@ pub(crate) struct Pruned {
     pub(crate) deleted: u64,
     /// Runs that were kept because their parents are open.
     pub(crate) held: u64,
+    /// Runs that the program's own hook kept. It is not asked with `--dry-run`.
+    pub(crate) kept: u64,
 }
 
 /// `db backup` and `db restore`.

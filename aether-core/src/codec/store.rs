@@ -558,8 +558,8 @@ impl Store for CodedStore {
         })
     }
 
-    fn purge(&self, run: &RunId) -> BoxFuture<'_, Result<Purged, StoreError>> {
-        self.inner.purge(run)
+    fn purge(&self, run: &RunId, created_at: Option<Timestamp>) -> BoxFuture<'_, Result<Purged, StoreError>> {
+        self.inner.purge(run, created_at)
     }
 
     fn delete_snapshots(&self) -> BoxFuture<'_, Result<(), StoreError>> {

@@ -6,14 +6,12 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
-
 use crate::definition::def::Retry;
 use crate::engine::adopt::unfit::OnUnfit;
-use crate::engine::build_error::PrepareError;
 use crate::engine::defaults::Defaults;
 use crate::engine::inner::{Engine, Settings};
 use crate::engine::needs::NeedsCheck;
+use crate::engine::open_store::OpenStore;
 use crate::engine::prepare::Preparation;
 use crate::engine::retention::Retention;
 use crate::policy::approvals::Approvals;
@@ -24,9 +22,6 @@ use crate::run::program::RegisteredWorkflow;
 use crate::step::body::{RegisteredStep, Step};
 use crate::step::interceptor::Interceptor;
 use crate::step::traced::TraceBodies;
-use crate::store::api::Store;
-use crate::store::error::StoreError;
-use crate::store::memory::MemoryStore;
 use crate::vocabulary::codec::PayloadCodec;
 use crate::vocabulary::deps::Deps;
 use crate::vocabulary::environment::Environment;
@@ -59,6 +54,7 @@ pub struct EngineBuilder {
     pub(super) environment: Option<Arc<dyn Environment>>,
     pub(super) store: Option<OpenStore>,
     pub(super) preparations: Vec<Preparation>,
+    pub(super) migrates: bool,
     pub(super) codec: Option<Arc<dyn PayloadCodec>>,
     pub(super) redaction: Redaction,
     pub(super) deps: Deps,
@@ -83,8 +79,6 @@ pub struct EngineBuilder {
     /// Workflows that are linked and left out.
     pub(super) without: Vec<RegisteredWorkflow>,
 }
-/// Opens a store when the engine starts.
-type OpenStore = Box<dyn FnOnce() -> BoxFuture<'static, Result<Arc<dyn Store>, StoreError>> + Send>;
 impl fmt::Debug for EngineBuilder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("EngineBuilder")
@@ -144,6 +138,7 @@ impl EngineBuilder {
             environment,
             store: None,
             preparations: Vec::new(),
+            migrates: true,
             codec: None,
             redaction: Redaction::default(),
             deps: Deps::default(),
@@ -187,91 +182,6 @@ impl EngineBuilder {
     pub fn environment(mut self, environment: Arc<dyn Environment>) -> Self {
         self.environment = Some(environment);
         self
-    }
-
-    /// Keeps runs in `store`.
-    ///
-    /// ```
-    /// # use aether_core::engine::Engine;
-    /// use aether_core::store::memory::MemoryStore;
-    /// use std::sync::Arc;
-    ///
-    /// let builder = Engine::builder().store(Arc::new(MemoryStore::default()));
-    /// ```
-    pub fn store(self, store: Arc<dyn Store>) -> Self {
-        self.store_with(|| Ok(store))
-    }
-
-    /// Keeps runs in the store that `open` returns when the engine starts: for crates that add a builder method for
-    /// their store. An error of `open` is returned by [`EngineBuilder::start`].
-    ///
-    /// ```
-    /// # use aether_core::engine::EngineBuilder;
-    /// # use aether_core::store::{Store, StoreError};
-    /// # use std::sync::Arc;
-    /// # use aether_core::store::memory::MemoryStore;
-    /// # fn open_file(_: &str) -> Result<Arc<dyn Store>, StoreError> { Ok(Arc::new(MemoryStore::default())) }
-    /// trait InFile: Sized {
-    ///     fn in_file(self, path: &str) -> Self;
-    /// }
-    ///
-    /// impl InFile for EngineBuilder {
-    ///     fn in_file(self, path: &str) -> Self {
-    ///         let path = path.to_owned();
-    ///         self.store_with(move || open_file(&path))
-    ///     }
-    /// }
-    /// ```
-    pub fn store_with(
-        self,
-        open: impl FnOnce() -> Result<Arc<dyn Store>, StoreError> + Send + 'static,
-    ) -> Self {
-        self.store_when_started(|| Box::pin(async { open() }))
-    }
-
-    /// As [`EngineBuilder::store_with`], for stores that are connected to.
-    ///
-    /// ```
-    /// # use aether_core::engine::Engine;
-    /// # use aether_core::store::{Store, StoreError};
-    /// # use aether_core::store::memory::MemoryStore;
-    /// # use std::sync::Arc;
-    /// # async fn connect() -> Result<Arc<dyn Store>, StoreError> { Ok(Arc::new(MemoryStore::default())) }
-    /// let builder = Engine::builder().store_when_started(|| Box::pin(connect()));
-    /// ```
-    pub fn store_when_started(
-        mut self,
-        open: impl FnOnce() -> BoxFuture<'static, Result<Arc<dyn Store>, StoreError>> + Send + 'static,
-    ) -> Self {
-        self.store = Some(Box::new(open));
-        self
-    }
-
-    /// Does something to the store when the engine starts, before any run is resumed: for crates that add a builder
-    /// method for their store, such as `.prepare(..)` of SQLite. Several calls run in their order.
-    ///
-    /// ```
-    /// # use aether_core::engine::{Engine, PrepareError};
-    /// let builder = Engine::builder().prepare_with(|store| {
-    ///     Box::pin(async move { store.delete_snapshots().await.map_err(PrepareError::new) })
-    /// });
-    /// ```
-    pub fn prepare_with(
-        mut self,
-        prepare: impl FnOnce(Arc<dyn Store>) -> BoxFuture<'static, Result<(), PrepareError>> + Send + 'static,
-    ) -> Self {
-        self.preparations.push(Box::new(prepare));
-        self
-    }
-
-    /// Keeps runs in memory: nothing survives the process.
-    ///
-    /// ```
-    /// # use aether_core::engine::Engine;
-    /// let builder = Engine::builder().memory();
-    /// ```
-    pub fn memory(self) -> Self {
-        self.store(Arc::new(MemoryStore::default()))
     }
 
     /// Has every recorded value go through `codec` before it reaches the store, and back when it is read: inputs, arguments,

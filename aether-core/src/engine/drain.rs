@@ -118,7 +118,14 @@ async fn release(
     // final; all of it must be durable before the release, or the next owner would read a journal that still grows; and a
     // run that is not released yet is still active.
     task.abort();
-    let _aborted = task.await;
+    let aborted = select(&mut task, inner.shared.environment.sleep(FLUSH_PATIENCE)).await;
+    if matches!(aborted, Either::Right(_)) {
+        // Nobody can take its thread from it. It may still do something, so nobody else gets the run before this process
+        // has ended, or is silent.
+        inner.is_stuck.store(true, Ordering::Release);
+        tracing::error!(target: "aether::engine", run = %run.id, "a body blocks its thread: it cannot be cut off");
+        return true;
+    }
     // A store that cannot write for the moment keeps the appends; its `close` says what became of them. One that does not
     // answer is told again: a drained engine stays open, and would renew the lease of a run that it does not advance.
     let released = spawn(release_when_flushed(Arc::clone(inner), Arc::clone(&run)));

@@ -3,6 +3,7 @@
 //! Promise: asking changes nothing, except for `/drain`, and answers in bounded time, also where the store does not.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use futures_util::future::{Either, select};
@@ -150,7 +151,7 @@ impl Engine {
             max_active: inner.settings.max_active,
             lag: due.ok().flatten(),
             client: !inner.settings.advances,
-            draining: inner.settings.advances && self.is_draining() || inner.is_stopping(),
+            draining: inner.draining.load(Ordering::Acquire) || inner.is_stopping(),
             broken,
         }
     }

@@ -14,8 +14,10 @@ use crate::definition::def::WorkflowDef;
 use crate::definition::owned::Definition;
 use crate::engine::adopt::known::Adoptions;
 use crate::engine::drained::Drained;
+use crate::engine::in_use::InUse;
 use crate::engine::lease_watch::LeaseWatch;
 use crate::engine::registry::Registry;
+use crate::engine::retention::Retention;
 use crate::engine::vitals::Vitals;
 use crate::run::claim::Run;
 use crate::run::end::RunEnd;
@@ -101,6 +103,14 @@ pub(crate) struct Inner {
     /// Result of the one shutdown; a second call of it waits for the first and returns the same.
     pub(super) ended: OnceCell<Result<(), StoreError>>,
     pub(super) settings: Settings,
+    /// Which ended runs it deletes, if any.
+    pub(super) retention: Option<Retention>,
+    /// That this engine uses its store.
+    pub(super) in_use: InUse,
+    /// A body blocks its thread and could not be cut off.
+    pub(super) is_stuck: AtomicBool,
+    /// Wakes the task that deletes ended runs.
+    pub(super) wake_purging: Arc<Notify>,
     /// Which runs it takes.
     pub(crate) serves: Serves,
     /// Whether the next claim gives the place that is left over to runs outside of queues.
@@ -154,6 +164,7 @@ impl Drop for Guard {
         self.inner.wake_scheduler.notify_one();
         self.inner.wake_ticking.notify_one();
         self.inner.wake_gathering.notify_one();
+        self.inner.wake_purging.notify_one();
     }
 }
 

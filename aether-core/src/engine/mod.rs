@@ -24,6 +24,7 @@ mod starting;
 
 mod handle;
 
+mod opening;
 mod operate;
 mod pace;
 
@@ -54,6 +55,7 @@ mod forks;
 
 mod schedules;
 
+mod purging;
 mod retention;
 
 mod inner;
@@ -69,10 +71,12 @@ mod defaults;
 mod drained;
 mod heal;
 mod hold;
+mod in_use;
 mod keeper;
 mod keyed;
 mod lease_watch;
 pub(crate) mod needs;
+mod open_store;
 mod prepare;
 mod queue_options;
 mod registry;
@@ -103,6 +107,7 @@ pub use keyed::{KeyError, Singleton};
 pub use limits::QueueLimits;
 pub use named_start::StartNamed;
 pub use needs::{EffectNeed, MissingNeed};
+pub use open_store::Opening;
 pub use retention::{PurgeCandidate, PurgeDecision, PurgeReport, Retention};
 pub use schedules::{Backfill, NewSchedule, Schedule, ScheduleError};
 pub use start::{StartError, StartRun};

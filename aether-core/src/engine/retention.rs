@@ -12,11 +12,10 @@ use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 
-use crate::engine::inner::{Engine, Inner};
 use crate::journal::frame::StoredFrame;
 use crate::store::api::Store;
 use crate::store::error::StoreError;
-use crate::store::purge::{EndedRuns, Purged};
+use crate::store::purge::EndedRuns;
 use crate::store::records::RunRecord;
 use crate::view::run::RunView;
 use crate::vocabulary::contract::Status;
@@ -36,7 +35,7 @@ use crate::vocabulary::contract::Status;
 pub struct Retention {
     ages: Vec<(Status, Duration)>,
     batch: usize,
-    every: Duration,
+    pub(super) every: Duration,
     hook: Option<Hook>,
 }
 
@@ -197,13 +196,38 @@ impl Retention {
         self
     }
 
-    fn ended(&self, now: Timestamp) -> EndedRuns {
+    /// Calls the hook of `other` before each deletion, where that has one: for a purge by hand with other ages than the
+    /// program's own, see [`Engine::retention`].
+    ///
+    /// ```
+    /// # use aether_core::engine::{Engine, Retention};
+    /// # use std::time::Duration;
+    /// # async fn example(engine: &Engine) -> Result<(), Box<dyn std::error::Error>> {
+    /// let mut retention = Retention::new().completed(Duration::from_secs(24 * 60 * 60));
+    /// if let Some(own) = engine.retention() {
+    ///     retention = retention.with_hook_of(own);
+    /// }
+    /// engine.purge(&retention).await?;
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn with_hook_of(mut self, other: &Self) -> Self {
+        self.hook.clone_from(&other.hook);
+        self
+    }
+
+    /// Whether a hook is asked before each deletion.
+    pub fn has_hook(&self) -> bool {
+        self.hook.is_some()
+    }
+
+    pub(super) fn ended(&self, now: Timestamp) -> EndedRuns {
         let before = |age: Duration| now.saturating_sub(age).unwrap_or(Timestamp::MIN);
         let before = self.ages.iter().map(|(status, age)| (*status, before(*age))).collect();
         EndedRuns { before, after: 0, limit: self.batch }
     }
 
-    async fn decide(&self, record: RunRecord, store: &Arc<dyn Store>) -> PurgeDecision {
+    pub(super) async fn decide(&self, record: RunRecord, store: &Arc<dyn Store>) -> PurgeDecision {
         match &self.hook {
             Some(hook) => {
                 let run = record.id.clone();
@@ -268,61 +292,5 @@ impl PurgeCandidate {
     /// [`StoreError`] when the store fails or the journal is unreadable.
     pub async fn view(&self) -> Result<RunView, StoreError> {
         RunView::load(&*self.store, &self.record.id).await
-    }
-}
-
-impl Engine {
-    /// Deletes the ended runs that are older than `retention` allows: journal, ledger rows, inbox and snapshot, one run
-    /// in one write. A store-wide business key stays taken. What was deleted before an error stays deleted.
-    ///
-    /// ```
-    /// # use aether_core::engine::{Engine, Retention};
-    /// # use std::time::Duration;
-    /// # async fn example(engine: &Engine) -> Result<(), Box<dyn std::error::Error>> {
-    /// const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-    /// let report = engine.purge(&Retention::new().completed(30 * DAY)).await?;
-    /// println!("{} runs deleted, {} kept", report.deleted, report.kept);
-    /// # Ok(()) }
-    /// ```
-    ///
-    /// # Errors
-    /// [`StoreError`] when the store fails.
-    pub async fn purge(&self, retention: &Retention) -> Result<PurgeReport, StoreError> {
-        purge(&self.inner, retention).await
-    }
-}
-
-async fn purge(inner: &Inner, retention: &Retention) -> Result<PurgeReport, StoreError> {
-    let store = &inner.shared.store;
-    let mut query = retention.ended(inner.shared.environment.now());
-    let mut report = PurgeReport::default();
-    while !inner.is_stopping() {
-        let ended = store.ended(query.clone()).await?;
-        let Some((last, _)) = ended.last() else { break };
-        query.after = *last;
-        for (_, record) in ended {
-            let id = record.id.clone();
-            if retention.decide(record, store).await == PurgeDecision::Keep {
-                report.kept += 1;
-                continue;
-            }
-            match store.purge(&id).await? {
-                Purged::Deleted => report.deleted += 1,
-                Purged::ParentOpen(_) => report.held += 1,
-                Purged::Unknown | Purged::Open(_) => {}
-            }
-        }
-    }
-    Ok(report)
-}
-
-/// Purges again and again, until the engine stops.
-pub(super) async fn keep_purging(inner: Arc<Inner>, retention: Retention) {
-    while !inner.is_stopping() {
-        match purge(&inner, &retention).await {
-            Ok(report) => tracing::debug!(target: "aether::engine", ?report, "ended runs were purged"),
-            Err(error) => tracing::warn!(target: "aether::engine", %error, "cannot purge ended runs"),
-        }
-        inner.shared.environment.sleep(retention.every).await;
     }
 }

@@ -16,14 +16,15 @@ use crate::engine::advance::launch::LOADS;
 use crate::engine::build_error::BuildError;
 use crate::engine::builder::EngineBuilder;
 use crate::engine::children::ChildRuns;
+use crate::engine::in_use::InUse;
 use crate::engine::inner::{Engine, Guard, Inner};
 use crate::engine::keyed::due::complete_starts;
+use crate::engine::open_store::Opening;
 use crate::engine::prepare::prepare;
 use crate::engine::registry::Registry;
-use crate::engine::retention::Retention;
 use crate::engine::schedules::ticking;
 use crate::engine::shared_clock;
-use crate::engine::{retention, transactions, worker};
+use crate::engine::{purging, transactions, worker};
 use crate::policy::verifiers::Verifiers;
 use crate::run::leases::Leases;
 use crate::run::shared::EngineShared;
@@ -53,14 +54,21 @@ impl EngineBuilder {
     /// cannot be used, or its preparation fails.
     pub async fn start(mut self) -> Result<Engine, BuildError> {
         let environment = self.environment.take().ok_or(BuildError::NoEnvironment)?;
-        let store = self.store.take().ok_or(BuildError::NoStore)?().await?;
+        let open = self.store.take().ok_or(BuildError::NoStore)?;
+        let store = open(Opening { migrate: self.migrates }).await?;
+        // Nobody else has it, or whoever has goes on with it after this engine's end.
+        let is_alone = Arc::strong_count(&store) == 1;
         if self.production && store.durability() == Durability::Volatile {
             return Err(BuildError::NotDurable { store: store.describe() });
         }
         let environment = shared_clock::shared(environment, &*store);
         let program = self.checked(&*store)?;
         let serves = std::mem::replace(&mut self.serves, Ok(Serves::ALL))?;
-        prepare(&store, std::mem::take(&mut self.preparations)).await?;
+        let preparations = std::mem::take(&mut self.preparations);
+        if self.migrates {
+            prepare(&store, preparations).await?;
+        }
+        let in_use = InUse::new(&store, is_alone);
         let store: Arc<dyn Store> = Arc::new(CodedStore::new(store, self.codec.take()));
         let registered = environment.monotonic();
         let codes = if self.settings.advances { program.registry.codes() } else { Vec::new() };
@@ -68,15 +76,15 @@ impl EngineBuilder {
         if serves != Serves::ALL {
             store.serve(&worker, serves.clone()).await?;
         }
-        let (on_unfit, retention) = (self.on_unfit, self.retention.take());
-        let inner = self.assembled(program, (store, environment), (worker, registered), serves);
+        let on_unfit = self.on_unfit;
+        let inner = self.assembled(program, (store, environment, in_use), (worker, registered), serves);
         if on_unfit == OnUnfit::Refuse
             && let Err(error) = refuse_unfit(&inner).await
         {
             inner.shared.store.retire(&inner.shared.worker).await?;
             return Err(error);
         }
-        spawn_tasks(&inner, retention);
+        spawn_tasks(&inner);
         Ok(Engine { _guard: Arc::new(Guard { inner: Arc::clone(&inner) }), inner })
     }
 
@@ -106,7 +114,7 @@ impl EngineBuilder {
     fn assembled(
         self,
         program: Program,
-        (store, environment): (Arc<dyn Store>, Arc<dyn Environment>),
+        (store, environment, in_use): (Arc<dyn Store>, Arc<dyn Environment>, InUse),
         (worker, registered): (WorkerId, Duration),
         serves: Serves,
     ) -> Arc<Inner> {
@@ -147,6 +155,10 @@ impl EngineBuilder {
             wake_scheduler: Notify::new(),
             wake_ticking: Arc::new(Notify::new()),
             wake_gathering: Arc::new(Notify::new()),
+            wake_purging: Arc::new(Notify::new()),
+            retention: self.retention,
+            in_use,
+            is_stuck: false.into(),
             stopping: false.into(),
             draining: false.into(),
             drained: OnceCell::new(),
@@ -175,7 +187,7 @@ struct Program {
 }
 
 /// Begins the work: runs are claimed and advanced, schedules tick, what has ended is purged.
-fn spawn_tasks(inner: &Arc<Inner>, retention: Option<Retention>) {
+fn spawn_tasks(inner: &Arc<Inner>) {
     worker::spawn_tasks(inner);
     if !inner.settings.advances {
         return;
@@ -183,8 +195,8 @@ fn spawn_tasks(inner: &Arc<Inner>, retention: Option<Retention>) {
     let (environment, poll) = (&inner.shared.environment, inner.settings.poll);
     spawn(ticking::tick(Arc::downgrade(inner), Arc::clone(environment), poll));
     spawn(complete_starts(Arc::downgrade(inner), Arc::clone(environment), poll));
-    if let Some(retention) = retention {
-        spawn(retention::keep_purging(Arc::clone(inner), retention));
+    if let Some(retention) = inner.retention.clone() {
+        spawn(purging::keep_purging(Arc::downgrade(inner), Arc::clone(environment), retention));
     }
 }
 

@@ -192,9 +192,6 @@ pub(super) async fn shut_down(inner: &Arc<Inner>, patience: Duration) -> Result<
     whole(inner, async move { engine.ended.get_or_init(|| stop_all(&engine, patience)).await.clone() }).await
 }
 
-/// Who holds the store for an engine: what all its runs share, and the writer of their streams.
-const OWN_HOLDERS: usize = 2;
-
 async fn stop_all(inner: &Arc<Inner>, patience: Duration) -> Result<(), StoreError> {
     let environment = &inner.shared.environment;
     // 1. `start` refuses from now on, and the engine's tasks end.
@@ -202,20 +199,30 @@ async fn stop_all(inner: &Arc<Inner>, patience: Duration) -> Result<(), StoreErr
     inner.wake_scheduler.notify_one();
     inner.wake_ticking.notify_one();
     inner.wake_gathering.notify_one();
+    inner.wake_purging.notify_one();
     // 2. Every run is released, unless a drain has done that before.
     drained(inner, patience).await;
     // 3. Nothing of this worker runs any more, so whatever it could not release is free.
     let store = &inner.shared.store;
-    let retired = match select(store.retire(&inner.shared.worker), environment.sleep(FLUSH_PATIENCE)).await {
-        Either::Left((retired, _)) => retired,
-        Either::Right(_) => {
-            let reason = "the runs of this worker could not be released in time; they are when it is seen to be silent";
-            Err(StoreError::Unavailable { store: store.describe(), reason: reason.into() })
+    let unavailable =
+        |reason: &str| StoreError::Unavailable { store: store.describe(), reason: reason.to_owned() };
+    let retired = if inner.is_stuck.load(Ordering::Acquire) {
+        // Its run is not free while it may still do something.
+        Err(unavailable(
+            "a body blocks its thread and could not be cut off: its run is free when this process ends, or when this \
+             worker is seen to be silent",
+        ))
+    } else {
+        match select(store.retire(&inner.shared.worker), environment.sleep(FLUSH_PATIENCE)).await {
+            Either::Left((retired, _)) => retired,
+            Either::Right(_) => Err(unavailable(
+                "the runs of this worker could not be released in time; they are when it is seen to be silent",
+            )),
         }
     };
     // 4. The store is closed last, and only by its last holder: another engine of this process may still use it. What
     // this engine wrote is durable in any case, because its runs were released after their appends.
-    let is_held = Arc::strong_count(store) > OWN_HOLDERS || store.is_shared();
+    let is_held = inner.in_use.is_held(store);
     let closed = if is_held { Ok(()) } else { store.close().await };
     closed.and(retired)
 }

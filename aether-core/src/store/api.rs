@@ -648,10 +648,11 @@ pub trait Store: Any + Send + Sync + Debug {
     fn ended(&self, query: EndedRuns) -> BoxFuture<'_, Result<Vec<(u64, RunRecord)>, StoreError>>;
 
     /// Deletes a run that has ended: its journal, ledger rows, inbox and snapshot. The write itself checks that the
-    /// run may be deleted. Before the rows go, each store-wide business key that one of them holds is sealed: its
+    /// run may be deleted. Where `created_at` is given, it is the time of the run that is meant: another one of the same id is
+    /// [`Purged::Unknown`], and stays. Before the rows go, each store-wide business key that one of them holds is sealed: its
     /// reservation, which names that row, gets [`LedgerEntry::tombstone`] as [`Reservation::sealed`], so that the key stays taken. Durable
     /// when it answers.
-    fn purge(&self, run: &RunId) -> BoxFuture<'_, Result<Purged, StoreError>>;
+    fn purge(&self, run: &RunId, created_at: Option<Timestamp>) -> BoxFuture<'_, Result<Purged, StoreError>>;
 
     /// Deletes every snapshot. Changes no outcome: snapshots only shorten replay.
     fn delete_snapshots(&self) -> BoxFuture<'_, Result<(), StoreError>>;

@@ -32,6 +32,19 @@ pub enum StoreError {
         /// Newest schema version that this build can read.
         supported: u32,
     },
+    /// The store was written by an older build, and is not to be changed.
+    #[error(
+        "store {store} has schema version {found}, this build works on {supported}, and was asked not to change it: bring it to \
+         this version when no older build works on it any more"
+    )]
+    OlderSchema {
+        /// Kind and place of the store, as [`Store::describe`](crate::store::api::Store::describe) says it.
+        store: String,
+        /// Schema version of the store.
+        found: u32,
+        /// The schema version of this build.
+        supported: u32,
+    },
     /// The store refuses writes.
     #[error("store {store} is read-only: {reason}")]
     ReadOnly {
@@ -141,6 +154,7 @@ impl StoreError {
         match self {
             Self::Open { .. } => "open",
             Self::NewerSchema { .. } => "newer_schema",
+            Self::OlderSchema { .. } => "older_schema",
             Self::ReadOnly { .. } => "read_only",
             Self::Full { .. } => "full",
             Self::Locked { .. } => "locked",

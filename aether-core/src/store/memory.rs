@@ -505,8 +505,8 @@ impl Store for MemoryStore {
         self.answer(|content| Ok(content.ended(&query)))
     }
 
-    fn purge(&self, run: &RunId) -> BoxFuture<'_, Result<Purged, StoreError>> {
-        self.answer(|content| Ok(content.purge(run)))
+    fn purge(&self, run: &RunId, created_at: Option<Timestamp>) -> BoxFuture<'_, Result<Purged, StoreError>> {
+        self.answer(|content| Ok(content.purge(run, created_at)))
     }
 
     fn delete_snapshots(&self) -> BoxFuture<'_, Result<(), StoreError>> {

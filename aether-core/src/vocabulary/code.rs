@@ -31,7 +31,11 @@ impl RunCode {
 
 impl fmt::Display for RunCode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "workflow `{}` of module `{}`, version {}", self.workflow, self.module, self.version)?;
+        write!(f, "workflow `{}`", self.workflow)?;
+        if !self.module.is_empty() {
+            write!(f, " of module `{}`", self.module)?;
+        }
+        write!(f, ", version {}", self.version)?;
         match self.fingerprint.get(..8) {
             Some(short) => write!(f, " ({short})"),
             None => Ok(()),

@@ -144,12 +144,12 @@ pub async fn pages_hold_each_run_once(store: &Arc<dyn Store>) {
             let end = becomes(Status::Completed, None, true);
             Hand::of(store, &late, 1, 1).status(end).await;
             if turn % 2 == 0 {
-                assert_eq!(store.purge(&run_id(&late)).await, Ok(Purged::Deleted));
+                assert_eq!(store.purge(&run_id(&late), None).await, Ok(Purged::Deleted));
             }
         }
         assert_eq!(found, expected, "{filter:?}");
         for run in store.runs(RunFilter::new().id_prefix("run-late-")).await.unwrap() {
-            assert_eq!(store.purge(&run.id).await, Ok(Purged::Deleted));
+            assert_eq!(store.purge(&run.id, None).await, Ok(Purged::Deleted));
         }
     }
 }
@@ -168,7 +168,7 @@ pub async fn labels_are_those_of_the_creation(store: &Arc<dyn Store>) {
     assert_eq!(list(store, RunFilter::new().label("customer", "other")).await, "");
     assert_eq!(list(store, RunFilter::new().label("über", "\"quoted\" 'text' %_")).await, "a");
     Hand::of(store, "a", 1, 1).status(becomes(Status::Completed, None, true)).await;
-    assert_eq!(store.purge(&run_id("a")).await, Ok(Purged::Deleted));
+    assert_eq!(store.purge(&run_id("a"), None).await, Ok(Purged::Deleted));
     assert_eq!(list(store, RunFilter::new().label("customer", "acme")).await, "");
     // A new run may get the number of the one that is gone, and must not get its labels.
     store.create(new_run("b")).await.unwrap();

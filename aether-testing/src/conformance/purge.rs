@@ -54,7 +54,7 @@ pub async fn ended_runs_are_listed_by_age(store: &Arc<dyn Store>) {
     let all = [(Status::Completed, 30), (Status::Failed, 30), (Status::Cancelled, 30)];
     let first = ended(store, &all, 0, 2).await;
     // The next page follows the last one, also when the runs of the last one were deleted.
-    assert_eq!(store.purge(&run_id("b")).await, Ok(Purged::Deleted));
+    assert_eq!(store.purge(&run_id("b"), None).await, Ok(Purged::Deleted));
     let second = ended(store, &all, first[1].0, 2).await;
     assert_eq!((names(first), names(second)), (vec!["a".into(), "b".into()], vec!["c".into(), "d".into()]));
 }
@@ -72,13 +72,13 @@ pub async fn a_purged_run_leaves_nothing(store: &Arc<dyn Store>) {
     let kept = acquire(&other.run, "y", Some("a:b/y"));
     other.append(|append| append.acquire = Some(kept)).await.unwrap();
 
-    assert_eq!(store.purge(&id).await, Ok(Purged::Deleted));
+    assert_eq!(store.purge(&id, None).await, Ok(Purged::Deleted));
     assert_eq!(store.run(&id).await, Ok(None));
     assert_eq!((store.load(&id, 0).await, store.last_frame(&id).await), (Ok(Vec::new()), Ok(None)));
     assert_eq!((store.entry(&id, &row.key).await, store.entries(&id).await), (Ok(None), Ok(Vec::new())));
     assert_eq!((store.inbox(&id, 0).await, store.snapshot(&id).await), (Ok(Vec::new()), Ok(None)));
     assert_eq!(held(store, &id, "a/x").await, None, "a key within the run goes with the run");
-    assert_eq!(store.purge(&id).await, Ok(Purged::Unknown));
+    assert_eq!(store.purge(&id, None).await, Ok(Purged::Unknown));
     assert_eq!(store.entries(&other.run).await.unwrap().len(), 1, "other runs keep what they have");
     assert!(held(store, &other.run, "a:b/y").await.is_some());
     assert!(other.append(|_| {}).await.is_ok());
@@ -104,7 +104,7 @@ pub async fn a_purged_run_takes_its_blobs_along(store: &Arc<dyn Store>) {
     store.put_blob(&run_id("b"), &stays, b"bytes".to_vec()).await.unwrap();
     hand.status(becomes(Status::Completed, None, true)).await;
 
-    assert_eq!(store.purge(&id).await, Ok(Purged::Deleted));
+    assert_eq!(store.purge(&id, None).await, Ok(Purged::Deleted));
     for hash in [&gone, &kept.at.sha256] {
         assert_eq!(store.blob(&id, hash).await, Ok(None), "{hash}");
     }
@@ -117,9 +117,9 @@ pub async fn a_purged_run_takes_its_blobs_along(store: &Arc<dyn Store>) {
 /// A run that has not ended is not deleted, whatever it waits for.
 pub async fn an_open_run_is_not_purged(store: &Arc<dyn Store>) {
     let mut hand = Hand::create(store, "a").await;
-    assert_eq!(store.purge(&run_id("a")).await, Ok(Purged::Open(Status::Running)));
+    assert_eq!(store.purge(&run_id("a"), None).await, Ok(Purged::Open(Status::Running)));
     hand.status(becomes(Status::Waiting, None, true)).await;
-    assert_eq!(store.purge(&run_id("a")).await, Ok(Purged::Open(Status::Waiting)));
+    assert_eq!(store.purge(&run_id("a"), None).await, Ok(Purged::Open(Status::Waiting)));
     assert_eq!(store.load(&run_id("a"), 0).await.unwrap().len(), 2);
     assert_eq!(store.send(&run_id("a"), message("m", 4)).await, Ok(Sent::Delivered));
 }
@@ -130,10 +130,10 @@ pub async fn a_child_of_an_open_parent_is_not_purged(store: &Arc<dyn Store>) {
     store.create(NewRun { parent: Some(run_id("a")), ..new_run("a/0:c") }).await.unwrap();
     let mut child = Hand::of(store, "a/0:c", 1, 1);
     child.status(becomes(Status::Completed, None, true)).await;
-    assert_eq!(store.purge(&child.run).await, Ok(Purged::ParentOpen(run_id("a"))));
+    assert_eq!(store.purge(&child.run, None).await, Ok(Purged::ParentOpen(run_id("a"))));
     parent.status(becomes(Status::Failed, None, true)).await;
-    assert_eq!(store.purge(&run_id("a")).await, Ok(Purged::Deleted));
-    assert_eq!(store.purge(&child.run).await, Ok(Purged::Deleted), "a parent that is gone is not open");
+    assert_eq!(store.purge(&run_id("a"), None).await, Ok(Purged::Deleted));
+    assert_eq!(store.purge(&child.run, None).await, Ok(Purged::Deleted), "a parent that is gone is not open");
 }
 
 /// A store-wide business key stays taken after its run was purged, by a tombstone without a result; a failed call's key
@@ -153,7 +153,7 @@ pub async fn a_store_wide_key_outlives_its_run(store: &Arc<dyn Store>) {
     hand.append(|append| append.ledger = vec![succeeded, failed]).await.unwrap();
     hand.status(becomes(Status::Completed, None, true)).await;
     let before = held(store, &hand.run, &taken).await.unwrap();
-    assert_eq!(store.purge(&hand.run).await, Ok(Purged::Deleted));
+    assert_eq!(store.purge(&hand.run, None).await, Ok(Purged::Deleted));
 
     let tombstone = before.tombstone().unwrap();
     assert!(tombstone.key.as_str().starts_with(PURGED) && tombstone.result.is_none());
@@ -174,7 +174,7 @@ pub async fn a_store_wide_key_outlives_its_run(store: &Arc<dyn Store>) {
 /// The id of a purged run is free; a new run with it shares nothing with the old one.
 pub async fn a_purged_id_can_be_used_again(store: &Arc<dyn Store>) {
     end(store, "a", Status::Completed, 5).await;
-    assert_eq!(store.purge(&run_id("a")).await, Ok(Purged::Deleted));
+    assert_eq!(store.purge(&run_id("a"), None).await, Ok(Purged::Deleted));
     let mut again = Hand::create(store, "a").await;
     let asked = acquire(&again.run, "x", None);
     assert_eq!(

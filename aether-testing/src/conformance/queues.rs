@@ -457,6 +457,6 @@ pub async fn a_purged_run_leaves_its_queue(store: &Arc<dyn Store>) {
         create(store, queued(name, "k", 0)).await;
     }
     end(store, &take(store, 1, 1).await[0]).await;
-    store.purge(&RunId::new("a").unwrap()).await.unwrap();
+    store.purge(&RunId::new("a").unwrap(), None).await.unwrap();
     assert_eq!(names(&take(store, 2, 10).await), ["b"]);
 }

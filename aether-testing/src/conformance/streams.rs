@@ -283,6 +283,6 @@ pub async fn a_purged_run_has_no_streams(store: &Arc<dyn Store>) {
     let mut hand = Hand::create(store, "a").await;
     wrote(store, chunk("x", 1, 0, "[0]")).await.unwrap();
     hand.status(becomes(Status::Completed, None, true)).await;
-    store.purge(&run_id("a")).await.unwrap();
+    store.purge(&run_id("a"), None).await.unwrap();
     assert_eq!(items(store).await, []);
 }

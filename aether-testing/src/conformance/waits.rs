@@ -91,7 +91,7 @@ pub async fn a_purged_run_is_not_listed(store: &Arc<dyn Store>) {
     let mut hand = Hand::create(store, "a").await;
     hand.append(|append| append.waits = vec![opened(wait(1, Waiting::Timer, "sleep"))]).await.unwrap();
     hand.status(becomes(Status::Completed, None, true)).await;
-    assert_eq!(store.purge(&run_id("a")).await, Ok(Purged::Deleted));
+    assert_eq!(store.purge(&run_id("a"), None).await, Ok(Purged::Deleted));
     assert_eq!(listed(store, WaitFilter::default()).await, []);
 }
 

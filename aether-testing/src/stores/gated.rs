@@ -399,8 +399,8 @@ impl<G: Gate> Store for Gated<G> {
         self.call(StoreCall::Read, || self.inner.ended(query))
     }
 
-    fn purge(&self, run: &RunId) -> BoxFuture<'_, Result<Purged, StoreError>> {
-        self.call(StoreCall::Write, || self.inner.purge(run))
+    fn purge(&self, run: &RunId, created_at: Option<Timestamp>) -> BoxFuture<'_, Result<Purged, StoreError>> {
+        self.call(StoreCall::Write, || self.inner.purge(run, created_at))
     }
 
     fn entries(&self, run: &RunId) -> BoxFuture<'_, Result<Vec<LedgerEntry>, StoreError>> {

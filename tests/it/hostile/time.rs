@@ -586,7 +586,7 @@ async fn an_owner_that_was_paused_before_the_body_calls_nothing_of_a_run_that_is
     soon(handle.terminate("enough", "ann")).await.unwrap();
     until(async || store.run(run.id()).await.unwrap().unwrap().status.is_terminal()).await;
     soon(second.shutdown()).await.unwrap();
-    store.purge(run.id()).await.unwrap();
+    store.purge(run.id(), None).await.unwrap();
     STANDS.store(false, Ordering::SeqCst);
     // It may renew only now that it is awake.
     sleep(50 * MS).await;

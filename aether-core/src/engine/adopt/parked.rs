@@ -104,27 +104,49 @@ impl Engine {
     }
 }
 
-/// What the newest frame of a parked run says; `None` where it is not parked any more.
+/// What the newest frame of a parked run says; `None` where it is not parked any more. A frame that cannot be read, for
+/// example because its key was destroyed, is why nobody can resume the run, and keeps no other run off a list.
 pub(crate) async fn parked_run(
     store: &dyn Store,
     record: RunRecord,
 ) -> Result<Option<ParkedRun>, StoreError> {
-    let Some(frame) = store.last_frame(&record.id).await? else { return Ok(None) };
-    let events = crate::store::read::events(store, &record.id, std::slice::from_ref(&frame)).await?;
-    let parked = events.into_iter().rev().find_map(|event| match event {
-        Event::RunParked(parked) => Some(parked),
-        _ => None,
-    });
-    let Some(RunParked { why, recorded, requested, needs }) = parked else { return Ok(None) };
+    let (since, parked) = match newest_parking(store, &record).await {
+        Ok(None) => return Ok(None),
+        Ok(Some(found)) => found,
+        Err(error @ (StoreError::Corrupt { .. } | StoreError::Codec { .. })) => {
+            let why = format!("its journal cannot be read: {error}");
+            let needs = RunCode {
+                workflow: record.workflow.clone(),
+                module: String::new(),
+                version: record.version,
+                fingerprint: String::new(),
+            };
+            (record.updated_at, RunParked { why, recorded: None, requested: None, needs })
+        }
+        Err(error) => return Err(error),
+    };
+    let RunParked { why, recorded, requested, needs } = parked;
     let unread = store.unread(&record.id).await?.messages;
     Ok(Some(ParkedRun {
         run: record.id,
         workflow: record.workflow,
-        since: frame.at,
+        since,
         why,
         recorded,
         requested,
         needs,
         unread,
+    }))
+}
+
+async fn newest_parking(
+    store: &dyn Store,
+    record: &RunRecord,
+) -> Result<Option<(Timestamp, RunParked)>, StoreError> {
+    let Some(frame) = store.last_frame(&record.id).await? else { return Ok(None) };
+    let events = crate::store::read::events(store, &record.id, std::slice::from_ref(&frame)).await?;
+    Ok(events.into_iter().rev().find_map(|event| match event {
+        Event::RunParked(parked) => Some((frame.at, parked)),
+        _ => None,
     }))
 }

@@ -4,6 +4,8 @@
 
 use std::ops::Bound;
 
+use jiff::Timestamp;
+
 use crate::store::memory::content::Content;
 use crate::store::memory::reservations::is_of_run;
 use crate::store::purge::{EndedRuns, Purged};
@@ -12,8 +14,11 @@ use crate::vocabulary::id::RunId;
 
 impl Content {
     /// Deletes a run, unless it or the run that started it is open.
-    pub(super) fn purge(&mut self, run: &RunId) -> Purged {
+    pub(super) fn purge(&mut self, run: &RunId, created_at: Option<Timestamp>) -> Purged {
         let Some(record) = self.runs.get(run).map(|run| &run.record) else { return Purged::Unknown };
+        if created_at.is_some_and(|created_at| created_at != record.created_at) {
+            return Purged::Unknown;
+        }
         if !record.status.is_terminal() {
             return Purged::Open(record.status);
         }

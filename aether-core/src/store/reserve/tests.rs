@@ -216,7 +216,7 @@ async fn a_run_that_ended_without_the_call_holds_no_key() {
     let mut place = Place::new().await;
     place.reserved().await;
     place.end().await;
-    assert_eq!(place.store.purge(&run_id("one")).await, Ok(Purged::Deleted));
+    assert_eq!(place.store.purge(&run_id("one"), None).await, Ok(Purged::Deleted));
     assert_eq!(place.against_two(1).await, None, "nor does one that is gone");
 }
 
@@ -285,7 +285,7 @@ async fn a_key_whose_run_was_purged_stays_taken() {
     place.called(LedgerStatus::Succeeded).await;
     place.end().await;
     let before = holder(&place.store, &run_id("two"), KEY).await.unwrap().unwrap();
-    assert_eq!(place.store.purge(&run_id("one")).await, Ok(Purged::Deleted));
+    assert_eq!(place.store.purge(&run_id("one"), None).await, Ok(Purged::Deleted));
     let holder = place.against_two(1).await.unwrap();
     assert_eq!((&holder.run, holder.command()), (&before.run, before.command()));
     // Also for a run that has the id of the one that is gone.
@@ -298,7 +298,7 @@ async fn a_new_run_with_the_id_of_an_old_one_inherits_no_reservation() {
     let mut place = Place::new().await;
     place.reserved().await;
     place.end().await;
-    assert_eq!(place.store.purge(&run_id("one")).await, Ok(Purged::Deleted));
+    assert_eq!(place.store.purge(&run_id("one"), None).await, Ok(Purged::Deleted));
     place.create("one").await;
     // The same key and epoch, and another row under it: of a step that asks for no key in the store.
     place.next = 1;

@@ -275,9 +275,9 @@ impl Store for PacedStore {
         self.read("ended runs", self.inner.ended(query))
     }
 
-    fn purge(&self, run: &RunId) -> BoxFuture<'_, Result<Purged, StoreError>> {
+    fn purge(&self, run: &RunId, created_at: Option<Timestamp>) -> BoxFuture<'_, Result<Purged, StoreError>> {
         let run = run.clone();
-        self.write("purge", move |inner| Box::pin(async move { inner.purge(&run).await }))
+        self.write("purge", move |inner| Box::pin(async move { inner.purge(&run, created_at).await }))
     }
 
     fn entries(&self, run: &RunId) -> BoxFuture<'_, Result<Vec<LedgerEntry>, StoreError>> {
