@@ -63,6 +63,8 @@ mod tools;
 mod transactions;
 mod trap;
 mod ui;
+mod undoing;
+mod upkeep;
 mod versions;
 mod view_pages;
 mod waits;

@@ -357,3 +357,45 @@ async fn a_workflow_that_is_left_out_is_not_linked() {
     assert!(!engine.workflows().contains(&"of_none".to_owned()));
     assert_eq!(engine.versions("of_none", "it::versions::callers").len(), 0);
 }
+
+/// Sum up what came.
+#[workflow]
+async fn gather(_cx: &mut Cx, word: String) -> Result<String> {
+    Ok(format!("one: {word}"))
+}
+
+/// Sum up what came, in another way.
+#[workflow(of = "gather", version = 2)]
+async fn gather_v2(_cx: &mut Cx, word: String) -> Result<String> {
+    Ok(format!("two: {word}"))
+}
+
+#[tokio::test]
+async fn a_build_without_the_version_of_a_gathered_start_leaves_it_to_one_that_has_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.db");
+    let id = {
+        let newer = builder(&path).client().start().await.unwrap();
+        let (quiet, most) = (Duration::from_millis(50), Duration::from_secs(60));
+        let start = newer.start::<gather_v2>("a".into()).debounce("k", quiet, most).await.unwrap();
+        newer.shutdown().await.unwrap();
+        start.id().clone()
+    };
+    let older = builder(&path).without_workflow::<gather_v2>().start().await.unwrap();
+    // Longer than it takes to find what is due.
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+    assert_eq!(older.store().run(&id).await.unwrap(), None, "an older version stands in for no newer one");
+    older.shutdown().await.unwrap();
+    let newer = builder(&path).start().await.unwrap();
+    let run = in_time(async {
+        loop {
+            match newer.handle::<gather_v2>(id.as_str()).await {
+                Ok(run) => break run,
+                Err(_) => tokio::time::sleep(Duration::from_millis(5)).await,
+            }
+        }
+    })
+    .await;
+    assert_eq!(in_time(run.result()).await.unwrap(), "two: a");
+    newer.shutdown().await.unwrap();
+}

@@ -1,6 +1,7 @@
 //! Rules about deleting runs that have ended.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use aether_core::contract::Status;
 use aether_core::id::{CommandId, IdempotencyKey};
@@ -184,4 +185,14 @@ pub async fn a_purged_id_can_be_used_again(store: &Arc<dyn Store>) {
     let frames = store.load(&run_id("a"), 0).await.unwrap();
     assert_eq!(frames.iter().map(|frame| frame.position).collect::<Vec<_>>(), [0, 1]);
     aether_core::journal::read_verified(&frames).unwrap();
+}
+
+/// A run that was not meant is not deleted: the one that is there was created at another time under the same id.
+pub async fn a_purge_means_the_run_of_its_time(store: &Arc<dyn Store>) {
+    end(store, "a", Status::Completed, 10).await;
+    let created_at = store.run(&run_id("a")).await.unwrap().unwrap().created_at;
+    let earlier = created_at.saturating_sub(Duration::from_secs(1)).unwrap();
+    assert_eq!(store.purge(&run_id("a"), Some(earlier)).await, Ok(Purged::Unknown));
+    assert!(store.run(&run_id("a")).await.unwrap().is_some());
+    assert_eq!(store.purge(&run_id("a"), Some(created_at)).await, Ok(Purged::Deleted));
 }

@@ -135,7 +135,7 @@ macro_rules! store_suite {
                 the_codes_of_other_workers_are_known, registered_workers_are_listed, definitions_are_kept_once;
             renewal: a_generation_begins_a_journal, a_generation_keeps_business_keys_and_doubts,
                 a_generation_keeps_unread_messages, a_refused_generation_changes_nothing;
-            purge: ended_runs_are_listed_by_age, a_purged_run_leaves_nothing, a_purged_run_takes_its_blobs_along, an_open_run_is_not_purged,
+            purge: ended_runs_are_listed_by_age, a_purged_run_leaves_nothing, a_purged_run_takes_its_blobs_along, a_purge_means_the_run_of_its_time, an_open_run_is_not_purged,
                 a_child_of_an_open_parent_is_not_purged, a_store_wide_key_outlives_its_run, a_purged_id_can_be_used_again;
             schedules: a_schedule_is_kept_by_name_and_revision, due_schedules_are_found_by_time_and_workflow,
                 a_removed_schedule_is_gone;

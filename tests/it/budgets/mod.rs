@@ -438,3 +438,45 @@ async fn a_repeated_start_and_old_journals_have_no_budget_of_their_own() {
     let created = |event: &Event| matches!(event, Event::RunCreated(e) if e.terms.budget.is_none());
     assert!(journal.events.iter().any(created));
 }
+
+/// Buy something, and say what it cost.
+#[step(effect = "tool", idempotent, on_unknown = "retry")]
+async fn buy(cx: &mut StepCx) -> Result<u32> {
+    Calls::note(cx)?;
+    if cx.dep::<Calls>()?.of("buy") == 1 {
+        std::future::pending::<()>().await;
+    }
+    cx.spent(Spent { tokens: Some(40), ..Spent::default() });
+    Ok(1)
+}
+
+/// Buy.
+#[workflow]
+async fn buys(cx: &mut Cx) -> Result<u32> {
+    Ok(buy(cx).await?)
+}
+
+#[tokio::test]
+async fn what_a_body_says_that_it_took_counts_also_when_it_was_called_again_by_another_worker() {
+    for place in stores() {
+        let (place, calls) = (place(), Calls::default());
+        let start = async |store: &Arc<dyn Store>| builder(store, &calls).start().await.unwrap();
+        let first = start(&place.store).await;
+        let budget = Budget::new().tokens(100);
+        first.start::<buys>(()).id("buys").budget(budget).await.unwrap();
+        in_time(async {
+            while calls.of("buy") == 0 {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        })
+        .await;
+        first.shutdown_within(Duration::ZERO).await.unwrap();
+        let second = start(&place.store).await;
+        let run = second.handle::<buys>("buys").await.unwrap();
+        assert_eq!(in_time(run.result()).await.unwrap(), 1);
+        let keys = calls.keys("buy");
+        assert_eq!(keys, [keys[0].clone(), keys[0].clone()]);
+        let used = second.view(run.id()).await.unwrap().budgets();
+        assert_eq!(used[0].spent.tokens, 40, "{used:?}");
+    }
+}

@@ -304,3 +304,80 @@ async fn the_id_of_a_child_that_was_started_is_not_the_result_of_one_that_is_awa
         }
     }
 }
+
+/// Whether the build runs that continues as new before it asks for anything.
+static RENEWS: AtomicBool = AtomicBool::new(false);
+
+fn renews() -> bool {
+    RENEWS.load(Ordering::SeqCst)
+}
+
+/// Reserve and wait; in the newer build, continue as new first, and fail.
+#[workflow]
+async fn renewing(cx: &mut Cx, round: u32) -> Result<u32> {
+    if renews() && round == 0 {
+        return cx.continue_as_new::<renewing>(1_u32).await;
+    }
+    if renews() {
+        reserve(cx, 8).await?;
+        return Err(Failure::permanent("no use"));
+    }
+    reserve(cx, 5).await?;
+    Ok(cx.signal("more").await?)
+}
+
+#[tokio::test]
+async fn what_a_fork_kept_is_undone_once_also_when_it_has_continued_as_new() {
+    for place in stores() {
+        RENEWS.store(false, Ordering::SeqCst);
+        let (place, calls) = (place(), Calls::default());
+        let old = engine(&place.store, &calls, &Rates::default()).await;
+        let run = old.start::<renewing>(0_u32).id("origin").await.unwrap();
+        in_time(until_waiting(&run)).await;
+        old.shutdown().await.unwrap();
+        RENEWS.store(true, Ordering::SeqCst);
+        let engine = engine(&place.store, &calls, &Rates::default()).await;
+        let plan = engine.fork(&run_id("origin")).from_start().plan().await.unwrap().keep_all();
+        in_time(plan.end_origin("new code").id("fork").start("ada")).await.unwrap();
+        let fork = engine.handle::<renewing>("fork").await.unwrap();
+        let error = in_time(fork.result()).await.unwrap_err();
+        assert!(error.to_string().contains("no use"), "{error}");
+        assert_eq!((calls.of("reserve"), calls.of("release")), (2, 2), "its own and the kept one");
+        // The kept one was made first, so it is undone last.
+        let events = super::journal(&place.store, "fork").await;
+        let undone = events.iter().filter_map(|event| match event {
+            aether::store::event::Event::StepCompensated(e) => Some(e.undoes.to_string()),
+            _ => None,
+        });
+        let undone: Vec<_> = undone.collect();
+        assert!(undone.len() == 2 && undone[0].starts_with("c1."), "{undone:?}");
+    }
+}
+
+#[tokio::test]
+async fn two_forks_that_are_decided_in_two_ways_are_two() {
+    for place in stores() {
+        let (engine, _, _) = super::failed(&place().store).await;
+        let plan = || async {
+            let plan = engine.fork(&run_id("claim-7")).before("1:send").plan().await.unwrap();
+            plan.keep("1:send")
+        };
+        let (one, other) = (plan().await.answer("0:assess", &9), plan().await.answer("0:assess", &11));
+        let (one, other) = tokio::join!(one.start("ada"), other.start("bob"));
+        let (one, other) = (one.unwrap(), other.unwrap());
+        assert_ne!(one.id(), other.id());
+        for (fork, cents) in [(&one, 9), (&other, 11)] {
+            let fork = engine.handle::<super::claim>(fork.id().as_str()).await.unwrap();
+            let letter = in_time(fork.result()).await.unwrap();
+            assert!(letter.starts_with(&format!("letter about {cents},")), "{letter}");
+        }
+        // Under one id: the same again is found, and another one is refused.
+        let named = |cents: u32| async move {
+            plan().await.answer("0:assess", &cents).id("named").start("ada").await
+        };
+        assert_eq!(named(9).await.unwrap().id().as_str(), "named");
+        assert_eq!(named(9).await.unwrap().id().as_str(), "named");
+        let error = named(11).await.unwrap_err();
+        assert!(matches!(error, ForkError::IdTaken { .. }), "{error}");
+    }
+}

@@ -1,0 +1,281 @@
+//! Undoing steps: by several who ask for it at once, and when it is cut off in the middle.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use aether::people::{WaitFilter, Waiting};
+use aether::prelude::*;
+use aether::store::Store;
+use aether::view::Status;
+use tokio::sync::Semaphore;
+
+use crate::seeds::kit::{Calls, Journal, Rows, builder, in_time, run_id, stores};
+
+/// What undoing steps do: some wait to be let go, some fail at first.
+#[derive(Clone, Debug)]
+struct Stage {
+    gate: Arc<Semaphore>,
+    failures: Arc<AtomicU32>,
+}
+
+impl Stage {
+    fn new(failures: u32) -> Self {
+        Self { gate: Arc::new(Semaphore::new(0)), failures: Arc::new(AtomicU32::new(failures)) }
+    }
+
+    fn open(&self) {
+        self.gate.add_permits(1000);
+    }
+
+    fn fails(&self) -> bool {
+        let left = self.failures.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
+        left.is_ok()
+    }
+}
+
+async fn engine(store: &Arc<dyn Store>, calls: &Calls, stage: &Stage) -> Engine {
+    builder(store, calls).provide(stage.clone()).cancel_grace(Duration::ZERO).start().await.unwrap()
+}
+
+async fn called(calls: &Calls, step: &str, times: usize) {
+    in_time(async {
+        while calls.of(step) < times {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    })
+    .await;
+}
+
+/// Book a room.
+#[step(effect = "tool", compensate = give_room_back)]
+async fn book_room(cx: &mut StepCx, room: u32) -> Result<u32> {
+    Calls::note(cx)?;
+    Ok(room)
+}
+
+/// Give the room back, when let go.
+#[step(effect = "tool", idempotent, on_unknown = "retry")]
+async fn give_room_back(cx: &mut StepCx, room: u32, booked: Option<u32>) -> Result<()> {
+    let _ = (room, booked);
+    Calls::note(cx)?;
+    cx.dep::<Stage>()?.gate.acquire().await?.forget();
+    Ok(())
+}
+
+/// Take money.
+#[step(effect = "tool", compensate = refund)]
+async fn take_money(cx: &mut StepCx, cents: u32) -> Result<u32> {
+    Calls::note(cx)?;
+    Ok(cents)
+}
+
+/// Pay it back; fails at first where the stage says so.
+#[step(effect = "tool", idempotent, on_unknown = "retry", retry(max_retries = 5, delay = "300ms"))]
+async fn refund(cx: &mut StepCx, cents: u32, taken: Option<u32>) -> Result<()> {
+    let _ = (cents, taken);
+    Calls::note(cx)?;
+    if cx.dep::<Stage>()?.fails() { Err(Failure::retryable("503")) } else { Ok(()) }
+}
+
+/// Two branches that both undo what was done.
+#[workflow]
+async fn both_undo(cx: &mut Cx) -> Result<(usize, usize)> {
+    take_money(cx, 7).await?;
+    book_room(cx, 8).await?;
+    let undone = cx
+        .join((
+            async |cx: &mut Cx| cx.compensate().await.len(),
+            async |cx: &mut Cx| {
+                cx.now().await;
+                cx.compensate().await.len()
+            },
+        ))
+        .await;
+    cx.now().await;
+    Ok(undone)
+}
+
+#[tokio::test]
+async fn branches_that_undo_at_once_undo_each_step_once_and_replay() {
+    for place in stores() {
+        let (place, calls, stage) = (place(), Calls::default(), Stage::new(0));
+        let engine = engine(&place.store, &calls, &stage).await;
+        let run = engine.start::<both_undo>(()).id("both").await.unwrap();
+        called(&calls, "give_room_back", 1).await;
+        // Both have listed what they undo by then.
+        in_time(async {
+            while Journal::read(&place.store, "both").await.count("node_started", "compensate") < 2 {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        })
+        .await;
+        stage.open();
+        assert_eq!(in_time(run.result()).await.unwrap(), (0, 0));
+        assert_eq!((calls.of("give_room_back"), calls.of("refund")), (1, 1));
+        engine.verify(run.id()).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn branches_that_undo_at_once_resume_from_every_prefix() {
+    let (place, calls, stage) = (crate::seeds::kit::Place::memory(), Calls::default(), Stage::new(0));
+    let whole = {
+        let engine = engine(&place.store, &calls, &stage).await;
+        let run = engine.start::<both_undo>(()).id("both").await.unwrap();
+        in_time(async {
+            while Journal::read(&place.store, "both").await.count("node_started", "compensate") < 2 {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        })
+        .await;
+        stage.open();
+        in_time(run.result()).await.unwrap();
+        Journal::read(&place.store, "both").await.open()
+    };
+    for count in 1..=whole.events.len() {
+        let (place, calls, stage) = (crate::seeds::kit::Place::memory(), Calls::default(), Stage::new(0));
+        stage.open();
+        whole.first(count).plant(&place.store, Rows::Follow).await;
+        let engine = engine(&place.store, &calls, &stage).await;
+        let run = engine.handle::<both_undo>("both").await.unwrap();
+        assert_eq!(in_time(run.result()).await.unwrap(), (0, 0), "after {count} events");
+        assert!(calls.of("give_room_back") <= 1 && calls.of("refund") <= 1, "after {count} events");
+        engine.verify(run.id()).await.unwrap();
+    }
+}
+
+/// A branch that loses the race while it gives the room back; then everything is undone.
+#[workflow]
+async fn undo_in_a_lost_branch(cx: &mut Cx) -> Result<usize> {
+    book_room(cx, 8).await?;
+    cx.race((
+        async |cx: &mut Cx| cx.compensate().await.len(),
+        async |cx: &mut Cx| {
+            let _word: () = cx.signal("go").await.unwrap_or_default();
+            0
+        },
+    ))
+    .await;
+    Ok(cx.compensate().await.len())
+}
+
+#[tokio::test]
+async fn what_a_lost_branch_began_to_undo_goes_on_under_its_key() {
+    for place in stores() {
+        let (place, calls, stage) = (place(), Calls::default(), Stage::new(0));
+        let engine = engine(&place.store, &calls, &stage).await;
+        let run = engine.start::<undo_in_a_lost_branch>(()).id("lost").await.unwrap();
+        called(&calls, "give_room_back", 1).await;
+        engine.signal(run.id(), "go", "1", &()).await.unwrap();
+        called(&calls, "give_room_back", 2).await;
+        stage.open();
+        assert_eq!(in_time(run.result()).await.unwrap(), 0);
+        let keys = calls.keys("give_room_back");
+        assert_eq!(keys, [keys[0].clone(), keys[0].clone()], "one call, sent again under its key");
+        engine.verify(run.id()).await.unwrap();
+    }
+}
+
+/// Take money, and pay it back.
+#[workflow]
+async fn take_and_refund(cx: &mut Cx) -> Result<usize> {
+    take_money(cx, 7).await?;
+    Ok(cx.compensate().await.len())
+}
+
+#[tokio::test]
+async fn an_undoing_call_that_a_cancellation_cuts_off_keeps_its_other_attempts() {
+    for dies in [false, true] {
+        for place in stores() {
+            let (place, calls, stage) = (place(), Calls::default(), Stage::new(1));
+            let mut first = engine(&place.store, &calls, &stage).await;
+            let run = first.start::<take_and_refund>(()).id("refund").await.unwrap();
+            called(&calls, "refund", 1).await;
+            // While it waits for its second attempt.
+            in_time(async {
+                while Journal::read(&place.store, "refund").await.count("step_retried", "refund") < 1 {
+                    tokio::time::sleep(Duration::from_millis(2)).await;
+                }
+            })
+            .await;
+            first.cancel(run.id(), "changed my mind", "ann").await.unwrap();
+            if dies {
+                first.shutdown().await.unwrap();
+                first = engine(&place.store, &calls, &stage).await;
+            }
+            let view = in_time(async {
+                loop {
+                    let view = first.view(&run_id("refund")).await.unwrap();
+                    if view.status.is_terminal() {
+                        return view;
+                    }
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                }
+            })
+            .await;
+            assert_eq!(view.status, Status::Cancelled);
+            assert_eq!(calls.of("refund"), 2, "the second attempt is made, dies: {dies}");
+            let journal = Journal::read(&place.store, "refund").await;
+            assert_eq!(journal.kinds().iter().filter(|kind| *kind == "step_compensated").count(), 1);
+        }
+    }
+}
+
+/// Lend a car.
+#[step(effect = "tool", compensate = take_car_back)]
+async fn lend_car(cx: &mut StepCx, car: u32) -> Result<u32> {
+    Calls::note(cx)?;
+    Ok(car)
+}
+
+/// Take it back, with somebody's consent; fails at first where the stage says so.
+#[step(effect = "tool", idempotent, approval = "required", retry(max_retries = 5, delay = "300ms"))]
+async fn take_car_back(cx: &mut StepCx, car: u32, lent: Option<u32>) -> Result<()> {
+    let _ = (car, lent);
+    Calls::note(cx)?;
+    if cx.dep::<Stage>()?.fails() { Err(Failure::retryable("nobody at home")) } else { Ok(()) }
+}
+
+/// Lend a car, and take it back.
+#[workflow]
+async fn lend_and_take_back(cx: &mut Cx) -> Result<usize> {
+    lend_car(cx, 7).await?;
+    Ok(cx.compensate().await.len())
+}
+
+#[tokio::test]
+async fn who_has_agreed_to_an_undoing_call_is_not_asked_again_when_it_is_cut_off() {
+    for place in stores() {
+        let (place, calls, stage) = (place(), Calls::default(), Stage::new(1));
+        let engine = engine(&place.store, &calls, &stage).await;
+        let run = engine.start::<lend_and_take_back>(()).id("car").await.unwrap();
+        let wait = in_time(async {
+            loop {
+                let filter = WaitFilter::default().kind(Waiting::Approval);
+                if let Some(wait) = engine.all_pending(filter).await.unwrap().waits.pop() {
+                    return wait;
+                }
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        })
+        .await;
+        engine.approve(run.id(), &wait.command, "ann").await.unwrap();
+        in_time(async {
+            while Journal::read(&place.store, "car").await.count("step_retried", "take_car_back") < 1 {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        })
+        .await;
+        engine.cancel(run.id(), "changed my mind", "ann").await.unwrap();
+        called(&calls, "take_car_back", 2).await;
+        in_time(async {
+            while !run.status().await.unwrap().is_terminal() {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        })
+        .await;
+        let journal = Journal::read(&place.store, "car").await;
+        assert_eq!(journal.count("approval_requested", "take_car_back"), 1);
+    }
+}
