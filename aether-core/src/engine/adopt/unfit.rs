@@ -1,6 +1,6 @@
 //! What an engine does at its start about open runs that do not fit its code: it parks them, or does not start.
 //!
-//! Promise: an engine that refuses to start has changed nothing.
+//! Promise: an engine that refuses to start has changed no run.
 
 use std::sync::Arc;
 
