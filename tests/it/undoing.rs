@@ -71,7 +71,7 @@ async fn take_money(cx: &mut StepCx, cents: u32) -> Result<u32> {
 }
 
 /// Pay it back; fails at first where the stage says so.
-#[step(effect = "tool", idempotent, on_unknown = "retry", retry(max_retries = 5, delay = "300ms"))]
+#[step(effect = "tool", idempotent, on_unknown = "retry", retry(max_retries = 5, delay = "800ms"))]
 async fn refund(cx: &mut StepCx, cents: u32, taken: Option<u32>) -> Result<()> {
     let _ = (cents, taken);
     Calls::note(cx)?;
@@ -230,7 +230,7 @@ async fn lend_car(cx: &mut StepCx, car: u32) -> Result<u32> {
 }
 
 /// Take it back, with somebody's consent; fails at first where the stage says so.
-#[step(effect = "tool", idempotent, approval = "required", retry(max_retries = 5, delay = "300ms"))]
+#[step(effect = "tool", idempotent, approval = "required", retry(max_retries = 5, delay = "800ms"))]
 async fn take_car_back(cx: &mut StepCx, car: u32, lent: Option<u32>) -> Result<()> {
     let _ = (car, lent);
     Calls::note(cx)?;
@@ -277,5 +277,57 @@ async fn who_has_agreed_to_an_undoing_call_is_not_asked_again_when_it_is_cut_off
         .await;
         let journal = Journal::read(&place.store, "car").await;
         assert_eq!(journal.count("approval_requested", "take_car_back"), 1);
+    }
+}
+
+/// A branch that pays back, and another one that books a room meanwhile and waits.
+#[workflow]
+async fn undo_beside_work(cx: &mut Cx) -> Result<usize> {
+    take_money(cx, 7).await?;
+    let (undone, booked) = cx
+        .join((
+            async |cx: &mut Cx| cx.compensate().await.len(),
+            async |cx: &mut Cx| {
+                let _word: () = cx.signal("book").await?;
+                book_room(cx, 8).await?;
+                cx.signal::<()>("never").await
+            },
+        ))
+        .await;
+    booked?;
+    Ok(undone)
+}
+
+#[tokio::test]
+async fn an_undoing_call_that_is_cut_off_has_its_turn_behind_what_was_done_later() {
+    for dies in [false, true] {
+        for place in stores() {
+            let (place, calls, stage) = (place(), Calls::default(), Stage::new(1));
+            stage.open();
+            let mut engine = engine(&place.store, &calls, &stage).await;
+            let run = engine.start::<undo_beside_work>(()).id("beside").await.unwrap();
+            called(&calls, "refund", 1).await;
+            engine.signal(run.id(), "book", "1", &()).await.unwrap();
+            in_time(async {
+                while Journal::read(&place.store, "beside").await.count("step_committed", "book_room") < 1 {
+                    tokio::time::sleep(Duration::from_millis(2)).await;
+                }
+            })
+            .await;
+            engine.cancel(run.id(), "changed my mind", "ann").await.unwrap();
+            if dies {
+                engine.shutdown_within(Duration::ZERO).await.unwrap();
+                engine = self::engine(&place.store, &calls, &stage).await;
+            }
+            in_time(async {
+                while !engine.view(&run_id("beside")).await.unwrap().status.is_terminal() {
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                }
+            })
+            .await;
+            // Whether or not its second attempt was made before the cancellation.
+            assert_eq!((calls.of("give_room_back"), calls.of("refund")), (1, 2), "dies: {dies}");
+            assert_eq!(engine.view(&run_id("beside")).await.unwrap().uncompensated, [], "dies: {dies}");
+        }
     }
 }

@@ -133,6 +133,17 @@ impl History {
         folding.finish()
     }
 
+    /// The history of an unwinding. What was begun is gone on with when its turn comes, and nothing waits for that: its turn
+    /// is not that in which workflow code began it.
+    #[must_use]
+    pub(crate) fn unwinding(mut self) -> Self {
+        for record in self.commands.values_mut().filter(|record| record.answer.is_none()) {
+            record.requested = true;
+        }
+        self.count_begun();
+        self
+    }
+
     fn count_begun(&mut self) {
         self.begun.clear();
         for (place, record) in &self.commands {

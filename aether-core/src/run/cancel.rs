@@ -109,7 +109,7 @@ impl Run {
         state.cancelling = false;
         state.unwinding = true;
         state.cancellation = Arc::default();
-        state.history = history;
+        state.history = history.unwinding();
         state.undoing = HashMap::default();
     }
 
