@@ -48,7 +48,7 @@ async fn called(calls: &Calls, step: &str, times: usize) {
 }
 
 /// Book a room.
-#[step(effect = "tool", compensate = give_room_back)]
+#[step(effect = "tool", idempotent, on_unknown = "retry", compensate = give_room_back)]
 async fn book_room(cx: &mut StepCx, room: u32) -> Result<u32> {
     Calls::note(cx)?;
     Ok(room)
@@ -64,7 +64,7 @@ async fn give_room_back(cx: &mut StepCx, room: u32, booked: Option<u32>) -> Resu
 }
 
 /// Take money.
-#[step(effect = "tool", compensate = refund)]
+#[step(effect = "tool", idempotent, on_unknown = "retry", compensate = refund)]
 async fn take_money(cx: &mut StepCx, cents: u32) -> Result<u32> {
     Calls::note(cx)?;
     Ok(cents)

@@ -98,6 +98,10 @@ pub(crate) struct Folding {
     history: History,
     /// The places of races and plans, and the winners of races.
     decided: Vec<(Place, Option<String>)>,
+    /// Whether `cx.compensate()` was called: few runs do that.
+    compensates: bool,
+    /// Commands of branches that had lost by then: what such a branch began to undo, and others went on with.
+    gone_on_with: Vec<Place>,
 }
 
 impl Folding {
@@ -106,16 +110,32 @@ impl Folding {
         match &event {
             Event::RaceDecided(e) => self.decided.push((Place(e.command.clone()), Some(e.winner.clone()))),
             Event::PlanGenerated(e) => self.decided.push((Place(e.command.clone()), None)),
+            Event::NodeStarted(e) => self.compensates |= e.command.name() == COMPENSATE,
             _ => {}
+        }
+        if self.compensates && !self.decided.is_empty() {
+            self.note_gone_on_with(&event);
         }
         self.history.apply(event);
     }
 
+    fn note_gone_on_with(&mut self, event: &Event) {
+        let Some(command) = event.command().filter(|command| undoes_another(command)) else { return };
+        let place = command.place();
+        let had_lost = |(decided, winner): &(Place, Option<String>)| {
+            is_below(place, decided.as_str()) && !winner.as_deref().is_some_and(|winner| is_below(place, winner))
+        };
+        let is_known = self.gone_on_with.iter().any(|known| known.as_str() == place);
+        if !is_known && self.decided.iter().any(had_lost) {
+            self.gone_on_with.push(Place(command.clone()));
+        }
+    }
+
     /// There are no more.
     pub(crate) fn finish(self) -> History {
-        let Self { mut history, decided } = self;
+        let Self { mut history, decided, gone_on_with, .. } = self;
         for (place, winner) in decided {
-            history.forget_below(place.as_str(), winner.as_deref());
+            history.forget_below(place.as_str(), winner.as_deref(), &gone_on_with);
         }
         // Nothing else is found by its site.
         history.sites = BTreeSet::new();
@@ -231,10 +251,11 @@ impl History {
 
     /// On replay only the winner of a race is polled, and of a recorded plan nothing: what the others got is not handed
     /// out again.
-    fn forget_below(&mut self, scope: &str, winner: Option<&str>) {
+    fn forget_below(&mut self, scope: &str, winner: Option<&str>, but: &[Place]) {
         let lost = |place: &str| {
-            let below = |scope: &str| place.strip_prefix(scope).is_some_and(|rest| rest.starts_with('.'));
-            below(scope) && !winner.is_some_and(below)
+            is_below(place, scope)
+                && !winner.is_some_and(|winner| is_below(place, winner))
+                && !but.iter().any(|kept| kept.as_str() == place)
         };
         self.deliveries.retain(|place| !lost(place.as_str()));
         self.commands.retain(|place, _| !lost(place.as_str()));
@@ -412,6 +433,11 @@ impl History {
         let unasked = || self.commands.values().map(Box::as_ref).filter(|record| !record.requested);
         self.stuck_at().or_else(|| unasked().min_by_key(|record| in_order(record.command.place())))
     }
+}
+
+/// Whether a place is inside of a scope.
+fn is_below(place: &str, scope: &str) -> bool {
+    place.strip_prefix(scope).is_some_and(|rest| rest.starts_with('.'))
 }
 
 /// The scopes that a place is in, from the inside out; the root scope is the empty text.

@@ -109,7 +109,7 @@ impl Run {
         state.cancelling = false;
         state.unwinding = true;
         state.cancellation = Arc::default();
-        state.history = history.unwinding();
+        state.history = history;
         state.undoing = HashMap::default();
     }
 

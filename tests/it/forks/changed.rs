@@ -278,7 +278,10 @@ async fn letter(cx: &mut Cx, number: u32) -> Result<String> {
 #[workflow]
 async fn correspondence(cx: &mut Cx, number: u32) -> Result<String> {
     if starts_only() {
-        Ok(cx.start_child::<letter>(number).await?.id().to_string())
+        let started = cx.start_child::<letter>(number).await?;
+        let id = started.id().to_string();
+        started.result(cx).await?;
+        Ok(id)
     } else {
         Ok(cx.child::<letter>(number).await?)
     }
@@ -357,7 +360,8 @@ async fn what_a_fork_kept_is_undone_once_also_when_it_has_continued_as_new() {
 #[tokio::test]
 async fn two_forks_that_are_decided_in_two_ways_are_two() {
     for place in stores() {
-        let (engine, _, _) = super::failed(&place().store).await;
+        let place = place();
+        let (engine, _, _) = super::failed(&place.store).await;
         let plan = || async {
             let plan = engine.fork(&run_id("claim-7")).before("1:send").plan().await.unwrap();
             plan.keep("1:send")

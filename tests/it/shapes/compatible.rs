@@ -31,7 +31,11 @@ where
         for name in ["shape_charge", "shape_refund", "shape_book"] {
             assert!(calls.of(name) <= 1, "{name} {}", stopped());
         }
-        engine.verify(run.id()).await.unwrap_or_else(|error| panic!("{error}, {}", stopped()));
+        if let Err(error) = engine.verify(run.id()).await {
+            let after = Journal::read(&place.store, "order").await;
+            for event in &after.events { eprintln!("{}", serde_json::to_string(event).unwrap()); }
+            panic!("{error}, {}", stopped());
+        }
         let after = Journal::read(&place.store, "order").await;
         assert_eq!(after.count("node_started", "shape_charge"), 1);
     }

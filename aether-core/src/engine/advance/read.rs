@@ -203,7 +203,7 @@ impl Journal {
             return Err(Fault::Journal { run: run.clone(), error });
         };
         let unwinding =
-            self.unwinding.map(|(end, history)| Unwinding { end: *end, history: history.finish() });
+            self.unwinding.map(|(end, history)| Unwinding { end: *end, history: history.finish().unwinding() });
         Ok(Read {
             created,
             code,
