@@ -83,7 +83,10 @@ impl Body for Call {
         let invalid = self.problem.clone().map(|reason| McpError::Invalid { asked: asked.clone(), reason });
         let request = args.and_then(|args| {
             // All rounds of a call have the key of its first.
-            let key = args.round.as_ref().map_or_else(|| cx.next_request_key(), |round| round.key.clone());
+            let key = args
+                .round
+                .as_ref()
+                .map_or_else(|| cx.idempotency_key().to_string(), |round| round.key.clone());
             Ok((self.params(args, &key, cx.trace_context())?, key))
         });
         Box::pin(async move {

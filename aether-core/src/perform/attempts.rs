@@ -25,6 +25,7 @@ use crate::run::log;
 use crate::run::matcher::Matched;
 use crate::run::replayed_log::ComputedAgain;
 use crate::run::requested::{Requested, is_same};
+use crate::step::request_keys::FirstRequest;
 use crate::store::ack::Receipt;
 use crate::store::intent::LedgerAnswer;
 use crate::store::ledger::{Acquire, LedgerEntry, LedgerStatus};
@@ -120,6 +121,7 @@ fn step_call(
         limited: None,
         booked: 0,
         place: None,
+        first_request: FirstRequest::default(),
     };
     step_call.options.retry = Some(call.options.retry.unwrap_or_else(|| run.shared.retries.of(class)));
     Ok(step_call)

@@ -24,6 +24,7 @@ use crate::run::taken::Taken;
 use crate::step::body::Body;
 use crate::step::context::{Given, StepCx};
 use crate::step::interceptor::BodyCall;
+use crate::step::request_keys::FirstRequest;
 use crate::store::intent::DurableIntent;
 use crate::store::ledger::{LedgerEntry, LedgerStatus, LedgerUpdate};
 use crate::stream::execution::Execution;
@@ -117,6 +118,7 @@ impl StepCall {
             cancellation: self.run.cancellation(),
             transactions: self.run.shared.store.transactions(),
             contents: Arc::clone(&self.run) as _,
+            first_request: self.first_request.clone(),
         })
     }
 
@@ -364,6 +366,8 @@ pub(crate) struct StepCall {
     pub(crate) booked: u64,
     /// The place that the newest attempt has among the calls of this process; see [`Body::admit`].
     pub(crate) place: Option<Box<dyn Any + Send + Sync>>,
+    /// The request that has the key of the newest attempt.
+    pub(crate) first_request: FirstRequest,
 }
 
 impl Drop for StepCall {

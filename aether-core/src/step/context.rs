@@ -11,12 +11,13 @@ use std::time::Duration;
 use jiff::Timestamp;
 use sha2::{Digest as _, Sha256};
 
-use crate::definition::def::StepOptions;
+use crate::definition::def::{OnUnknown, StepOptions};
 use crate::journal::event::{Event, HttpRecorded, StateChanged};
 use crate::sched::{AtomicU32, Mutex, OnceLock};
 use crate::step::cancellation::Cancellation;
 use crate::step::contents::Contents;
 use crate::step::heartbeat::Heartbeats;
+use crate::step::request_keys::{FirstRequest, RequestKeys};
 use crate::store::intent::DurableIntent;
 use crate::stream::execution::Execution;
 use crate::stream::hub::StreamHub;
@@ -77,13 +78,14 @@ pub(crate) struct Given {
     /// How the body reaches the store's database; see `Store::transactions`.
     pub(crate) transactions: Option<&'static str>,
     pub(crate) contents: Arc<dyn Contents>,
+    pub(crate) first_request: FirstRequest,
 }
 
 struct StepScope {
     given: Given,
     draws: AtomicU32,
     exchanges: AtomicU32,
-    requests: AtomicU32,
+    requests: RequestKeys,
     notes: Mutex<Vec<Event>>,
     missing: OnceLock<MissingDep>,
     /// The body asked for the database of another store.
@@ -101,7 +103,7 @@ impl StepCx {
                 given,
                 draws: AtomicU32::new(0),
                 exchanges: AtomicU32::new(0),
-                requests: AtomicU32::new(0),
+                requests: RequestKeys::default(),
                 notes: Mutex::default(),
                 missing: OnceLock::new(),
                 foreign: OnceLock::new(),
@@ -156,15 +158,19 @@ impl StepCx {
         }
     }
 
-    /// The key for the next world-changing request of this body: the attempt's key for the first request, and the key
-    /// followed by the request's number for each later one, so that a receiver does not take two different requests of
-    /// one step for repeats. For effect crates.
-    pub fn next_request_key(&self) -> String {
-        let key = self.idempotency_key();
-        match self.scope.requests.fetch_add(1, Ordering::Relaxed) {
-            0 => key.to_string(),
-            number => format!("{key}:{number}"),
+    /// The key for a world-changing request of this body, so that a receiver does not take two different requests of one
+    /// step for repeats: the attempt's key for the first request. Any other one has a digest of what it `asks` for behind
+    /// that, and from the second one that asks for the same also a number. For effect crates: `asks` is the same when
+    /// the body is called again, as is the method of a request with its path.
+    pub fn request_key(&self, asks: &str) -> String {
+        let Given { run, command, options, first_request, .. } = &self.scope.given;
+        let key = self.scope.requests.next(first_request, &self.idempotency_key(), asks);
+        if key.differs && options.on_unknown == OnUnknown::Retry {
+            tracing::warn!(target: "aether::step", run = %run, command = %command, request = asks,
+                "a body that may be called again sends a second request that changes the world: if what it sends first depends \
+                 on what it reads, a receiver cannot spot repeats; give each request a step of its own, or a key of its own");
         }
+        key.text
     }
 
     /// The trace context of this attempt, to be sent on to whom the body calls: as the header `traceparent`, in its

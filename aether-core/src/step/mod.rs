@@ -11,6 +11,7 @@ pub(crate) mod heartbeat;
 pub(crate) mod interceptor;
 pub(crate) mod keeping;
 pub(crate) mod recordable;
+pub(crate) mod request_keys;
 pub(crate) mod shapes;
 pub(crate) mod tool;
 pub(crate) mod tool_approval;

@@ -114,6 +114,12 @@ impl Draft {
         self.url.is_ok() && self.problem.is_none()
     }
 
+    /// What an idempotency key of a step's request is made of: what stays the same where credentials, a query with a time in
+    /// it, or the address of a server change.
+    pub(crate) fn asks(&self) -> String {
+        format!("{} {}", self.method, self.url.as_ref().map_or("", Url::path))
+    }
+
     /// What a cassette knows the request by: method, URL and body, as JSON where it is JSON.
     pub(crate) fn asked(&self) -> Result<Payload, PayloadError> {
         let Exchange { method, url } = self.exchange();

@@ -119,7 +119,8 @@ pub(crate) async fn exchange_and_note<A: Answer>(
         Err(reason) => return Ok(Err(draft.invalid(reason))),
     };
     if !draft.method.is_safe() && !draft.headers.contains_key("idempotency-key") {
-        draft.header("idempotency-key", &cx.next_request_key(), false);
+        let key = if whole { cx.idempotency_key().to_string() } else { cx.request_key(&draft.asks()) };
+        draft.header("idempotency-key", &key, false);
     }
     draft.trace = cx.trace_context();
     let place = if whole { Ok(None) } else { await_host(cx, &client, &draft).await };
