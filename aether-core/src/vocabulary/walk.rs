@@ -1,6 +1,7 @@
 //! Rewriting JSON text value by value, without building a tree.
 //!
-//! Promise: what is not rewritten stays byte for byte: order of members, spelling of numbers, repeated keys.
+//! Promise: what is not rewritten stays byte for byte: order of members, spelling of numbers, repeated keys. All that is
+//! JSON is looked into, also where no text can hold what a string stands for (`"\ud800"`).
 
 use std::fmt;
 
@@ -14,7 +15,7 @@ const DEPTH: usize = 100;
 /// A value that is neither an object nor an array.
 #[derive(Debug)]
 pub(crate) enum Leaf<'a> {
-    /// A string, decoded.
+    /// A string, decoded; half of a surrogate pair is `U+FFFD`.
     Text(&'a str),
     /// A number as it is written.
     Number(&'a str),
@@ -48,7 +49,7 @@ pub(crate) trait Rewrite {
 }
 
 /// The members of an object in the order in which they are written.
-struct Members<'a>(Vec<(String, &'a RawValue)>);
+struct Members<'a>(Vec<(&'a RawValue, &'a RawValue)>);
 
 impl<'de> Deserialize<'de> for Members<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -89,7 +90,7 @@ impl Walk<'_> {
             b'{' | b'[' if self.depth >= DEPTH => self.leaf(Leaf::Opaque),
             b'{' => self.object(&serde_json::from_str(text).ok()?),
             b'[' => self.array(&serde_json::from_str::<Vec<&RawValue>>(text).ok()?),
-            b'"' => self.leaf(Leaf::Text(&serde_json::from_str::<String>(text).ok()?)),
+            b'"' => self.leaf(Leaf::Text(&decoded(text)?.0)),
             b'-' | b'0'..=b'9' => self.leaf(Leaf::Number(text)),
             _ => None,
         }
@@ -101,12 +102,16 @@ impl Walk<'_> {
 
     fn object(&mut self, Members(members): &Members<'_>) -> Option<String> {
         let (mut changed, mut parts) = (false, Vec::with_capacity(members.len()));
-        for (key, value) in members {
-            let new = if self.rewriter.enters(self.depth, key) { self.below(key, value) } else { None };
-            let name = self.rewriter.key(key);
+        for (written, value) in members {
+            let (key, is_whole) = decoded(written.get())?;
+            let new = if self.rewriter.enters(self.depth, &key) { self.below(&key, value) } else { None };
+            let name = self.rewriter.key(&key);
             changed |= new.is_some() || name.is_some();
             let value = new.as_deref().unwrap_or(value.get());
-            parts.push(format!("{}:{value}", quoted(name.as_ref().unwrap_or(key))));
+            match name {
+                None if !is_whole => parts.push(format!("{}:{value}", written.get())),
+                name => parts.push(format!("{}:{value}", quoted(name.as_ref().unwrap_or(&key)))),
+            }
         }
         changed.then(|| format!("{{{}}}", parts.join(",")))
     }
@@ -132,6 +137,25 @@ impl Walk<'_> {
         self.path.truncate(end);
         new
     }
+}
+
+/// What a JSON string stands for, and whether a text can hold all of it: JSON allows half of a surrogate pair.
+fn decoded(string: &str) -> Option<(String, bool)> {
+    struct Bytes;
+    impl Visitor<'_> for Bytes {
+        type Value = Vec<u8>;
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a string")
+        }
+        fn visit_bytes<E>(self, bytes: &[u8]) -> Result<Vec<u8>, E> {
+            Ok(bytes.to_vec())
+        }
+    }
+    if let Ok(text) = serde_json::from_str(string) {
+        return Some((text, true));
+    }
+    let bytes = serde_json::Deserializer::from_str(string).deserialize_bytes(Bytes).ok()?;
+    Some((String::from_utf8_lossy(&bytes).into_owned(), false))
 }
 
 /// A text as a JSON string.
@@ -161,6 +185,15 @@ mod tests {
         assert_eq!(rewrite(text, &mut Upper).as_deref(), Some(expected));
         assert_eq!(rewrite(r#"{"b":"x"}"#, &mut Upper), None);
         assert_eq!(rewrite("not json", &mut Upper), None);
+    }
+
+    #[test]
+    fn what_no_text_can_hold_is_looked_into_and_stays_as_it_is() {
+        let text = r#"{"\ud800":1,"a":{"b":"xy","\udc00\n":{"b":"y"}},"c":"\ud800"}"#;
+        let new = r#"{"\ud800":1,"a":{"b":"XY","\udc00\n":{"b":"y"}},"c":"\ud800"}"#;
+        assert_eq!(rewrite(text, &mut Upper).as_deref(), Some(new));
+        let new = rewrite(r#"{"a":{"b":"x\ud800"}}"#, &mut Upper).unwrap_or_default();
+        assert!(new.starts_with("{\"a\":{\"b\":\"X\u{fffd}"), "{new}");
     }
 
     #[test]
