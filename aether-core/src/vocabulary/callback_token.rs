@@ -37,7 +37,8 @@ impl CallbackToken {
 
     /// Reads the names in a token. Compare the token with [`CallbackToken::signed`] to find out whether it is genuine.
     pub(crate) fn parse(token: &str) -> Option<Self> {
-        let parts: Vec<_> = token.split('.').collect();
+        // No further than one part too many: texts are searched for tokens.
+        let parts: Vec<_> = token.split('.').take(6).collect();
         let [PREFIX, run, command, attempt, _proof] = parts.as_slice() else { return None };
         Some(Self {
             run: RunId::new(text_of(run)?).ok()?,

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use crate::vocabulary::callback_token::CallbackToken;
 use crate::vocabulary::quoted_text::places;
+use crate::vocabulary::spans::{Values, merged, telling};
 use crate::vocabulary::walk::{Leaf, Place, Rewrite, quoted, rewrite};
 
 /// Replacement for a secret where different secrets need not be distinguished.
@@ -222,17 +223,13 @@ impl Masking {
 
     /// Parts of a text that are secrets, in order; some may overlap.
     fn spans(&self, text: &str) -> Vec<Range<usize>> {
-        let ends = |c: char| c.is_whitespace() || matches!(c, '&' | '#' | '"' | '\'' | '<' | '>' | ',' | ';');
-        let until_end = |start: usize| {
-            let rest = &text[start..];
-            start..start + rest.find(ends).unwrap_or(rest.len())
-        };
         let mut spans = Vec::new();
+        let mut values = Values::of(text);
         for (at, _) in text.match_indices('=') {
             let before = &text[..at];
             let name = before.trim_end_matches(|c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'));
             if name.len() < at && self.names_a_secret(&before[name.len()..]) {
-                spans.push(until_end(at + 1));
+                spans.push(values.from(at + 1));
             }
         }
         for known in &self.known {
@@ -243,29 +240,18 @@ impl Masking {
         }
         let lower = if self.usual { text.to_ascii_lowercase() } else { String::new() };
         for scheme in ["bearer ", "basic "] {
-            let values = lower.match_indices(scheme).map(|(at, _)| until_end(at + scheme.len()));
+            let mut values = Values::of(text);
+            let values = lower.match_indices(scheme).map(|(at, _)| values.from(at + scheme.len()));
             // Words that happen to follow "basic" are short; credentials are not.
             spans.extend(values.filter(|value| value.len() >= 12));
         }
-        let usual = if self.usual { text } else { "" };
-        let tokens = usual.match_indices(TOKEN).map(|(at, _)| until_end(at));
+        let (usual, mut values) = (if self.usual { text } else { "" }, Values::of(text));
+        let tokens = usual.match_indices(TOKEN).map(|(at, _)| values.from(at));
         spans.extend(tokens.filter(|token| CallbackToken::parse(&text[token.clone()]).is_some()));
         spans.retain(|span| !span.is_empty() && &text[span.clone()] != MASK);
         spans.sort_by_key(|span| span.start);
         spans
     }
-}
-
-/// Spans in order of their starts, with those that overlap made one: of neither a rest may stay.
-fn merged(spans: Vec<Range<usize>>) -> Vec<Range<usize>> {
-    let mut all: Vec<Range<usize>> = Vec::with_capacity(spans.len());
-    for span in spans {
-        match all.last_mut() {
-            Some(last) if span.start < last.end => last.end = last.end.max(span.end),
-            _ => all.push(span),
-        }
-    }
-    all
 }
 
 fn plain(name: &str) -> String {
@@ -446,10 +432,9 @@ impl Rewrite for Search<'_> {
         } else if let Some(inner) = nested(text) {
             rewrite(inner, &mut Search { masking: self.masking, secrets: self.secrets, event: false });
         } else {
-            let spans = self.masking.spans(text);
             // A part of a longer secret may stand alone elsewhere.
-            spans.iter().for_each(|span| self.secrets.add(&text[span.clone()]));
-            merged(spans).into_iter().for_each(|span| self.secrets.add(&text[span]));
+            let spans = telling(self.masking.spans(text));
+            spans.into_iter().for_each(|span| self.secrets.add(&text[span]));
         }
         None
     }
@@ -512,89 +497,4 @@ impl Rewrite for Replace<'_> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn redacting_finds_names_bearers_parameters_and_json_in_strings() {
-        let masking = Masking::standard().key("x-internal");
-        let cases = [
-            (
-                r#"{"X-Api-Key":"s","a":[{"refresh_token":"t"}]}"#,
-                r#"{"X-Api-Key":"***","a":[{"refresh_token":"***"}]}"#,
-            ),
-            (
-                r#"{"usage":{"input_tokens":5},"max_tokens":3}"#,
-                r#"{"usage":{"input_tokens":5},"max_tokens":3}"#,
-            ),
-            (r#"{"t":"see https://h/?a=1&api_key=k1&b=2"}"#, r#"{"t":"see https://h/?a=1&api_key=***&b=2"}"#),
-            (
-                r#"{"t":"Authorization: Bearer abcdefghijklmnop, ok"}"#,
-                r#"{"t":"Authorization: Bearer ***, ok"}"#,
-            ),
-            (r#"{"t":"a basic idea"}"#, r#"{"t":"a basic idea"}"#),
-            (r#"{"text":"{\"password\":\"p\",\"n\":1}"}"#, r#"{"text":"{\"password\":\"***\",\"n\":1}"}"#),
-            (r#"{"x_internal":{"deep":["v",7]}}"#, r#"{"x_internal":{"deep":["***",0]}}"#),
-            ("token=abc&x=1", "token=***&x=1"),
-        ];
-        for (before, after) in cases {
-            assert_eq!(masking.redact(before), after);
-            assert_eq!(masking.redact(after), after, "twice is once");
-            assert_eq!(Masking::off().redact(before), before);
-        }
-    }
-
-    #[test]
-    fn of_secrets_that_overlap_no_part_stays() {
-        let password = Masking::standard().text("Tr0ub4dor&3xyz");
-        let nested = Masking::only().text("correct").text("correct-horse").text("horse-battery");
-        let found = Masking::only().find(|_| vec![6..9, 0..4, 2..7, 11..12]);
-        let cases = [
-            (&password, r#"{"t":"password=Tr0ub4dor&3xyz"}"#, r#"{"t":"password=***"}"#),
-            (&password, "password=Tr0ub4dor&3xyz&b=2", "password=***&b=2"),
-            (&nested, r#"["a correct-horse, correct"]"#, r#"["a ***, ***"]"#),
-            (&nested, r#"["correct-horse-battery"]"#, r#"["***"]"#),
-            (&nested, r#"{"of correct-horse":1}"#, r#"{"of ***":1}"#),
-            (&found, "0123456789abcdef", "***9a***cdef"),
-        ];
-        for (masking, before, after) in cases {
-            assert_eq!(masking.redact(before), after);
-        }
-        let (mut secrets, json) = (Secrets::default(), r#"["password=Tr0ub4dor&3xyz","Tr0ub4dor"]"#);
-        secrets.search(&password, json, false);
-        secrets.settle();
-        let masked = secrets.replace(&password, json, false).unwrap();
-        assert!(!masked.contains("Tr0ub4dor") && !masked.contains("3xyz"), "{masked}");
-    }
-
-    #[test]
-    fn a_known_text_is_found_as_a_number_and_in_names() {
-        let masking = Masking::only()
-            .text("48151623")
-            .find(|text| text.match_indices("sk-").map(|(at, _)| at..text.len()).collect());
-        let json = r#"{"pin":48151623,"n":4815162342,"of sk-1":[48151623,"48151623"]}"#;
-        let redacted = masking.redact(json);
-        assert_eq!(redacted, r#"{"pin":0,"n":4815162342,"of ***":[0,"***"]}"#);
-        assert_eq!(masking.redact(&redacted), redacted, "twice is once");
-    }
-
-    #[test]
-    fn one_secret_has_one_stand_in_of_its_shape() {
-        let mut secrets = Secrets::default();
-        let masking = Masking::standard();
-        let json = r#"{"token":"f47ac10b-58cc-4372-a567-0e02b2c3d479","pwd":"123456","secret":"hunter2!","password":"ab"}"#;
-        secrets.search(&masking, json, false);
-        secrets.settle();
-        assert_eq!(secrets.len(), 4);
-        let masked = secrets.replace(&masking, json, false).unwrap();
-        assert_eq!(
-            masked,
-            r#"{"token":"00000000-0000-4000-8000-000000000001","pwd":"000002","secret":"masked-3","password":"masked-4"}"#
-        );
-        let numbers = secrets.replace(&masking, r#"{"token":12,"at":"10:00:00.123456Z"}"#, false);
-        assert_eq!(numbers.as_deref(), Some(r#"{"token":0,"at":"10:00:00.123456Z"}"#));
-        let elsewhere = r#"{"said":"it was hunter2! (ab)","login":"{\"pw\":\"hunter2!\"}"}"#;
-        let masked = secrets.replace(&masking, elsewhere, false).unwrap();
-        assert_eq!(masked, r#"{"said":"it was masked-3 (ab)","login":"{\"pw\":\"masked-3\"}"}"#);
-    }
-}
+mod tests;

@@ -27,6 +27,7 @@ pub mod queue;
 pub(crate) mod quoted_text;
 pub(crate) mod redaction;
 pub(crate) mod shared_text;
+pub(crate) mod spans;
 pub mod trace;
 pub mod waiting;
 pub(crate) mod walk;
