@@ -53,6 +53,17 @@ fn failed(error: impl std::fmt::Display) -> CodecError {
     CodecError::Failed { reason: error.to_string() }
 }
 
+/// Whether a text would be read as an encoded value, or as one that only looks so.
+pub(super) fn reads_as_encoded(text: &str) -> bool {
+    text.starts_with(SEALED) && serde_json::from_str::<Envelope<'_>>(text).is_ok()
+}
+
+/// Bytes in the open, byte for byte, in a form that is told from an encoded one.
+pub(super) fn escaped_bytes(bytes: &[u8], place: &PayloadPlace<'_>) -> Result<String, StoreError> {
+    let escaped = Envelope { form: ESCAPED, key: None, data: Some(to_base64(bytes)), plain: None };
+    serde_json::to_string(&escaped).map_err(|error| refused(place, failed(error)))
+}
+
 /// Calls the codec and catches its panic.
 fn safely<T>(call: impl FnOnce() -> Result<T, CodecError>) -> Result<T, CodecError> {
     catch_unwind(AssertUnwindSafe(call))
@@ -152,6 +163,10 @@ impl Seal {
         match envelope {
             Envelope { form: ESCAPED, plain: Some(plain), .. } => {
                 Ok(Some((String::new(), plain.get().as_bytes().to_vec())))
+            }
+            Envelope { form: ESCAPED, data: Some(data), .. } => {
+                let altered = || refused(place, CodecError::Altered { key: String::new() });
+                Ok(Some((String::new(), from_base64(&data).ok_or_else(altered)?)))
             }
             Envelope { form: ENCODED, key: Some(key), data: Some(data), .. } => {
                 let bytes = from_base64(&data)
@@ -270,4 +285,31 @@ fn put(value: &mut Payload, text: Option<String>, place: &PayloadPlace<'_>) -> R
         *value = Payload::from_text(text).map_err(|error| refused(place, failed(error)))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_that_look_encoded_come_back_as_they_were() {
+        let (seal, run) = (Seal(None), RunId::new("r").unwrap());
+        let texts = [
+            r#"{"aether:encoded":"#,
+            r#"{"aether:encoded":1,"key":"k","data":"AA=="}"#,
+            "{\"aether:encoded\":1,\"key\":\"k\",\"data\":\"AA==\"}\n",
+            "{\"aether:encoded\":0,\"plain\":[1 ]} \n",
+            r#"{"aether:encoded":0,"data":"AA=="}"#,
+            r#"{"aether:encoded":"text"}"#,
+            "{}\n",
+        ];
+        for text in texts {
+            let sealed = seal.seal_blob(&run, "h", text.as_bytes(), None).unwrap();
+            let stored = sealed.map_or_else(|| text.as_bytes().to_vec(), String::into_bytes);
+            assert_eq!(seal.open_blob(&run, "h", stored).unwrap(), text.as_bytes(), "{text:?}");
+        }
+        // As it was written before.
+        let before = br#"{"aether:encoded":0,"plain":{"aether:encoded":7}}"#.to_vec();
+        assert_eq!(seal.open_blob(&run, "h", before).unwrap(), br#"{"aether:encoded":7}"#);
+    }
 }

@@ -5,7 +5,7 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::codec::seal::{DIGEST, Seal, refused};
+use crate::codec::seal::{DIGEST, Seal, escaped_bytes, reads_as_encoded, refused};
 use crate::journal::large_values::{BlobRef, LargeValue};
 use crate::store::append::END_REQUESTS;
 use crate::store::append::StoredEffect;
@@ -279,9 +279,9 @@ impl Seal {
     ) -> Result<Option<String>, StoreError> {
         let name = format!("value {hash}");
         let place = PayloadPlace::new(PayloadOwner::Run(run), &name).labels(labels);
-        match std::str::from_utf8(bytes) {
-            Ok(text) if text.starts_with(SEALED) => self.seal_text(text, &place),
-            _ => self.seal_bytes(bytes, &place),
+        match (self.seal_bytes(bytes, &place)?, std::str::from_utf8(bytes)) {
+            (None, Ok(text)) if reads_as_encoded(text) => escaped_bytes(bytes, &place).map(Some),
+            (sealed, _) => Ok(sealed),
         }
     }
 
