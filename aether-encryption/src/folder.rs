@@ -3,10 +3,11 @@
 //! Promise: a key is durable before it is used and the same for all processes; once [`SubjectKeyFolder::destroy`] has
 //! returned, no process gets it from here any more. The name of a file says nothing of its subject.
 
+use std::collections::HashSet;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::key::{KeyError, SecretKey, random};
 use crate::keys::{SubjectKey, SubjectKeys};
@@ -20,6 +21,8 @@ const DESTROYED: &[u8] = b"destroyed\n";
 pub struct SubjectKeyFolder {
     path: Arc<Path>,
     wrapping: SecretKey,
+    /// Files that are known to be in the folder for good.
+    durable: Arc<Mutex<HashSet<PathBuf>>>,
 }
 
 /// Why a key cannot be read, made or destroyed.
@@ -61,7 +64,7 @@ impl SubjectKeyFolder {
     pub fn open(path: impl Into<PathBuf>, wrapping: SecretKey) -> Result<Self, FolderError> {
         let path = path.into();
         fs::create_dir_all(&path).map_err(io_error("make the folder", &path))?;
-        Ok(Self { path: path.into(), wrapping })
+        Ok(Self { path: path.into(), wrapping, durable: Arc::default() })
     }
 
     /// Destroys the key of `subject`: what was encrypted with it can never be read again. One that never had a key gets
@@ -113,6 +116,16 @@ impl SubjectKeyFolder {
         File::open(&self.path).and_then(|folder| folder.sync_all()).map_err(io_error("sync", &self.path))
     }
 
+    /// Makes the name of a file durable that somebody else may just have made, once.
+    fn keep(&self, file: PathBuf) -> Result<(), FolderError> {
+        if self.durable.lock().unwrap_or_else(PoisonError::into_inner).contains(&file) {
+            return Ok(());
+        }
+        self.sync()?;
+        self.durable.lock().unwrap_or_else(PoisonError::into_inner).insert(file);
+        Ok(())
+    }
+
     fn read(&self, subject: &str) -> Result<SubjectKey, FolderError> {
         let file = self.file(subject)?;
         let content = match fs::read(&file) {
@@ -142,8 +155,17 @@ impl SubjectKeyFolder {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(io_error("make", &file)(error)),
         }
-        self.sync()?;
+        self.keep(file)?;
         self.read(subject)
+    }
+
+    /// The key of `subject`, as it will be after a power cut, too: who made it may not have come to that yet.
+    fn read_or_make(&self, subject: &str) -> Result<SubjectKey, FolderError> {
+        match self.read(subject)? {
+            SubjectKey::Unknown => self.make(subject),
+            found @ SubjectKey::Known(_) => self.keep(self.file(subject)?).map(|()| found),
+            SubjectKey::Destroyed => Ok(SubjectKey::Destroyed),
+        }
     }
 }
 
@@ -153,11 +175,7 @@ impl SubjectKeys for SubjectKeyFolder {
     }
 
     fn find_or_make(&self, subject: &str) -> Result<SubjectKey, String> {
-        let found = match self.read(subject) {
-            Ok(SubjectKey::Unknown) => self.make(subject),
-            found => found,
-        };
-        found.map_err(|error| error.to_string())
+        self.read_or_make(subject).map_err(|error| error.to_string())
     }
 }
 
@@ -194,6 +212,19 @@ mod tests {
             assert!(matches!(one.find_or_make(subject), Ok(SubjectKey::Destroyed)));
         }
         assert!(known(one.find("bob")).is_some());
+    }
+
+    #[test]
+    fn a_key_that_another_process_made_is_made_durable_before_it_is_used() {
+        let home = tempfile::tempdir().unwrap();
+        let wrapping = SecretKey::generate().unwrap();
+        let open = || SubjectKeyFolder::open(home.path(), wrapping.clone()).unwrap();
+        let (maker, other) = (open(), open());
+        maker.find_or_make("ann").unwrap();
+        other.find("ann").unwrap();
+        assert!(other.durable.lock().unwrap().is_empty(), "what only reads writes nothing");
+        other.find_or_make("ann").unwrap();
+        assert!(other.durable.lock().unwrap().contains(&other.file("ann").unwrap()));
     }
 
     #[test]
