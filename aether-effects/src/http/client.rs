@@ -15,6 +15,7 @@ use rustls_platform_verifier::Verifier;
 
 use super::host_limit::HostLimit;
 use super::hosts::Hosts;
+use super::mask;
 use crate::cassette::player::Cassette;
 use crate::recorded_error::chain;
 use crate::secret::Secret;
@@ -132,6 +133,8 @@ impl HttpClient {
         let connections = reqwest::Client::builder().connect_timeout(CONNECT_TIMEOUT).user_agent(user_agent);
         // A `Referer` would tell the next host the URL that led there, with the secrets in its query.
         let connections = connections.referer(false);
+        // Another crate of the program may have it compiled in: limits are of what comes over the network.
+        let connections = connections.no_gzip().no_brotli().no_zstd().no_deflate();
         Ok(connections.redirect(redirect::Policy::none()).tls_backend_preconfigured(tls))
     }
 
@@ -145,7 +148,7 @@ impl HttpClient {
     pub(crate) fn connections_for(&self, method: &Method, headers: &HeaderMap) -> &reqwest::Client {
         if !method.is_safe() {
             &self.changing
-        } else if headers.values().any(HeaderValue::is_sensitive) {
+        } else if !mask::are_harmless(headers) {
             &self.secretive
         } else {
             &self.safe

@@ -26,16 +26,44 @@ const ALLOWED: [&str; 15] = [
     "x-request-id",
 ];
 
-/// Headers that are never recorded, whatever a program allows.
-const FORBIDDEN: [&str; 8] = [
-    "authorization",
-    "proxy-authorization",
-    "cookie",
-    "set-cookie",
-    "x-api-key",
-    "api-key",
-    "x-auth-token",
-    "x-amz-security-token",
+/// Headers that are never recorded, whatever a program allows: those with such a word in their names, without `-` and `_`.
+const FORBIDDEN: [&str; 7] =
+    ["authorization", "cookie", "credential", "secret", "password", "passwd", "apikey"];
+
+/// The same for names that end so. `x-ratelimit-remaining-tokens` is a number.
+const FORBIDDEN_ENDS: [&str; 11] = [
+    "accesskey",
+    "accountkey",
+    "applicationkey",
+    "authkey",
+    "functionskey",
+    "jwt",
+    "masterkey",
+    "privatekey",
+    "subscriptionkey",
+    "token",
+    "xauth",
+];
+
+/// Headers that say nothing a server which a request is redirected to may not know.
+const HARMLESS: [&str; 17] = [
+    "accept",
+    "cache-control",
+    "date",
+    "dnt",
+    "idempotency-key",
+    "origin",
+    "pragma",
+    "prefer",
+    "priority",
+    "range",
+    "request-id",
+    "te",
+    "traceparent",
+    "tracestate",
+    "user-agent",
+    "x-correlation-id",
+    "x-request-id",
 ];
 
 /// Query parameters that hold secrets, by name.
@@ -47,12 +75,27 @@ const SECRET_PARTS: [&str; 8] =
 
 /// Whether a header holds credentials by its name.
 pub(crate) fn is_forbidden(header: &str) -> bool {
-    FORBIDDEN.contains(&header)
+    let name = plain(header);
+    FORBIDDEN.iter().any(|word| name.contains(word)) || FORBIDDEN_ENDS.iter().any(|end| name.ends_with(end))
+}
+
+/// Whether any server may see these headers. What another header is for, nobody can tell by its name.
+pub(crate) fn are_harmless(headers: &HeaderMap) -> bool {
+    let is_harmless = |name: &str| {
+        HARMLESS.contains(&name)
+            || ["accept-", "content-", "if-"].iter().any(|begin| name.starts_with(begin))
+            || name.ends_with("-version")
+    };
+    let none_is_secret = headers.values().all(|value| !value.is_sensitive());
+    none_is_secret && headers.keys().all(|name| is_harmless(name.as_str()) && !is_forbidden(name.as_str()))
+}
+
+fn plain(name: &str) -> String {
+    name.chars().filter(|c| !matches!(c, '-' | '_')).map(|c| c.to_ascii_lowercase()).collect()
 }
 
 fn is_secret(parameter: &str) -> bool {
-    let name: String =
-        parameter.chars().filter(|c| !matches!(c, '-' | '_')).map(|c| c.to_ascii_lowercase()).collect();
+    let name = plain(parameter);
     SECRET_NAMES.contains(&&*name) || SECRET_PARTS.iter().any(|part| name.contains(part))
 }
 
@@ -124,6 +167,34 @@ mod tests {
         assert_eq!(masked("https://h/?X-Amz-Signature=s&b=2"), "https://h/?X-Amz-Signature=***&b=2");
         assert_eq!(masked("https://h/?monkey=1"), "https://h/?monkey=1");
         assert_eq!(unparsable("user:pw@host/path?token=1"), "host/path");
+    }
+
+    #[test]
+    fn credentials_are_known_by_their_names_and_what_is_not_known_stays_at_its_host() {
+        let credentials = "authorization proxy-authorization cookie set-cookie x-api-key api-key x-auth-token \
+            x-amz-security-token x-vault-token x-goog-api-key ocp-apim-subscription-key private-token x-apikey \
+            x-client-secret x-user-password x-auth-key x-functions-key dd-application-key x_access_token";
+        for name in credentials.split_whitespace() {
+            assert!(is_forbidden(name), "{name}");
+        }
+        let others =
+            "idempotency-key etag x-ratelimit-remaining-tokens x-request-id surrogate-key www-authenticate";
+        for name in others.split_whitespace() {
+            assert!(!is_forbidden(name), "{name}");
+        }
+        let harmless = |name: &str| {
+            let name = reqwest::header::HeaderName::from_bytes(name.as_bytes()).unwrap();
+            are_harmless(&HeaderMap::from_iter([(name, "v".parse().unwrap())]))
+        };
+        for name in ["accept", "accept-language", "if-none-match", "range", "traceparent", "x-api-version"] {
+            assert!(harmless(name), "{name}");
+        }
+        for name in ["x-tenant", "x-session", "x-vault-token", "authorization", "content-secret", "host"] {
+            assert!(!harmless(name), "{name}");
+        }
+        for name in ALLOWED {
+            assert!(!is_forbidden(name), "{name}");
+        }
     }
 
     #[test]
