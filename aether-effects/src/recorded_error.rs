@@ -5,7 +5,7 @@ use std::error::Error;
 use aether_core::failure::Failure;
 use aether_core::outcome::Classify;
 use aether_core::payload::{Payload, PayloadError};
-use aether_core::step::BodyError;
+use aether_core::step::{BodyError, redacted_here};
 
 /// The recorded form of an error, with its class.
 ///
@@ -35,7 +35,7 @@ pub fn chain(error: &dyn Error) -> String {
     text
 }
 
-/// First characters of a text, for messages.
+/// First characters of a text, for messages. Redacted as a whole: what was cut does not show any more what is in it.
 pub(crate) fn start_of(text: &str) -> String {
-    text.chars().take(200).collect()
+    redacted_here(text).chars().take(200).collect()
 }

@@ -419,6 +419,61 @@ async fn redirects_take_no_secret_to_another_host_and_no_post_anywhere() {
     assert_eq!(run.result().await.unwrap(), 307);
 }
 
+workflow!(GetWith(cx, asked: (String, String)) -> u16 {
+    let (header, url) = asked;
+    Ok(cx.http().get(url).header(&header, "v").send().await?.status)
+});
+
+#[tokio::test]
+async fn a_header_that_is_not_known_to_be_harmless_stays_at_its_host() {
+    let (there, here) = (MockServer::start().await, MockServer::start().await);
+    Mock::given(path("/end")).respond_with(ResponseTemplate::new(200)).mount(&there).await;
+    let away = ResponseTemplate::new(307).insert_header("location", &*format!("{}/end", there.uri()));
+    Mock::given(path("/away")).respond_with(away).mount(&here).await;
+    let client = HttpClient::builder().record_header("x-vault-token").build().unwrap();
+    let store = MemoryStore::new();
+    let engine = builder(&store).provide(client).start().await.unwrap();
+    for (header, status) in [("x-vault-token", 307), ("x-tenant", 307), ("accept-language", 200)] {
+        let asked = (header.to_owned(), format!("{}/away", here.uri()));
+        let run = engine.start::<GetWith>(asked).await.unwrap();
+        assert_eq!(run.result().await.unwrap(), status, "{header}");
+        assert!(!recorded_text(&store, run.id()).await.contains("x-vault-token\":\"v"), "{header}");
+    }
+    assert_eq!(there.received_requests().await.unwrap().len(), 1);
+}
+
+step!(quotes(cx, base: String) -> u16, StepOptions::of(EffectClass::Read), {
+    Ok(cx.http().get(base).send().await?.error_for_status()?.status)
+});
+
+workflow!(Quotes(cx, base: String) -> u16 {
+    let args = <quotes as aether_core::step::Step>::encode(&base);
+    Ok(aether_core::workflow::call_step::<quotes>(cx, args).await?)
+});
+
+#[tokio::test]
+async fn what_an_error_quotes_of_an_answer_is_redacted_before_it_is_cut() {
+    let server = MockServer::start().await;
+    // The known text stands where the quotation is cut.
+    let body = json!({ "password": "hunter2", "card": { "number": "4111" }, "said": "x".repeat(130), "t": "cut-in-two" });
+    let text = body.to_string();
+    assert!(text[..200].contains("cut-in") && !text[..200].contains("cut-in-two"), "{text}");
+    Mock::given(method("GET"))
+        .respond_with(ResponseTemplate::new(404).set_body_string(text))
+        .mount(&server)
+        .await;
+    let store = MemoryStore::new();
+    let masking = aether_core::recording::Masking::standard().text("cut-in-two").path("card.number");
+    let engine = builder(&store).redact(masking).start().await.unwrap();
+    let run = engine.start::<Quotes>(server.uri()).await.unwrap();
+    let error = run.result().await.unwrap_err().to_string();
+    assert!(error.contains("password"), "{error}");
+    let text = recorded_text(&store, run.id()).await;
+    for secret in ["hunter2", "4111", "cut-in"] {
+        assert!(!text.contains(secret) && !error.contains(secret), "{secret}: {text}");
+    }
+}
+
 workflow!(Send(cx, asked: (String, String)) -> HttpResponse {
     let (method, url) = asked;
     let http = cx.http();

@@ -18,6 +18,7 @@ use crate::run::fault::Fault;
 use crate::run::log;
 use crate::step::body::BodyResult;
 use crate::step::context::StepCx;
+use crate::step::redacting::redacting;
 use crate::store::intent::DurableIntent;
 use crate::vocabulary::net::{Netted, in_net};
 use crate::vocabulary::outcome::EffectClass;
@@ -92,6 +93,7 @@ impl StepCall {
             }
         });
         let body = body.map(|body| if span.is_disabled() { body } else { body.instrument(span).boxed() });
+        let body = body.map(|body| redacting(&self.run.shared.redaction, body));
         let ended = match body {
             Ok(body) if self.options.class.changes_world() => self.with_heartbeat(body, &cx).await,
             // A body that changes nothing can be dropped at any point, so a cancelled run does not wait for it.

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use crate::vocabulary::callback_token::CallbackToken;
 use crate::vocabulary::quoted_text::places;
-use crate::vocabulary::spans::{Values, merged, telling};
+use crate::vocabulary::spans::{Values, members, merged, telling};
 use crate::vocabulary::walk::{Leaf, Place, Rewrite, quoted, rewrite};
 
 /// Replacement for a secret where different secrets need not be distinguished.
@@ -52,7 +52,8 @@ const SHORTEST: usize = 4;
 ///
 /// By default it finds the strings and numbers below members and headers with the usual names of secrets
 /// (`authorization`, `cookie`, `password`, `token`, `api_key`, `client_secret`, ..), query parameters of such names inside
-/// any text, and bearer and callback tokens inside any text; also in JSON inside a string, as in the body of a request.
+/// any text, and bearer and callback tokens inside any text; also in JSON inside a string, as in the body of a request, and
+/// in parts of JSON inside any text, as in an error that quotes an answer.
 ///
 /// ```
 /// use aether_core::recording::Masking;
@@ -169,7 +170,7 @@ impl Masking {
     }
 
     /// A JSON text with its secrets replaced by [`MASK`], and numbers below the names of secrets by 0. Text that is not
-    /// JSON is searched for bearer tokens and query parameters. Where secrets overlap, all of what they cover is replaced.
+    /// JSON is searched for bearer tokens, query parameters and members. Where secrets overlap, all of what they cover is replaced.
     /// Redacting twice changes nothing more.
     pub fn redact(&self, json: &str) -> String {
         if self.off {
@@ -232,6 +233,7 @@ impl Masking {
                 spans.push(values.from(at + 1));
             }
         }
+        spans.extend(members(text, |name| self.names_a_secret(name)));
         for known in &self.known {
             spans.extend(places(text, known));
         }

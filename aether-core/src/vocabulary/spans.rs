@@ -27,6 +27,56 @@ impl<'t> Values<'t> {
     }
 }
 
+/// The values of members whose names are secret, in a text that is no JSON but has some in it, such as a part of an answer
+/// that an error quotes; also quoted several times: `\"password\":\"..`. What is cut off counts as the value.
+pub(crate) fn members(text: &str, is_secret: impl Fn(&str) -> bool) -> Vec<Range<usize>> {
+    let (mut found, mut from) = (Vec::new(), 0);
+    for (at, _) in text.match_indices(':') {
+        let named = at.checked_sub(from).and_then(|_| quoted_before(&text[from..at])).is_some_and(&is_secret);
+        if named && let Some(value) = value_at(text, at + 1) {
+            from = value.end;
+            found.push(value);
+        }
+    }
+    found
+}
+
+/// The name that stands in quotes at the end of a text.
+fn quoted_before(text: &str) -> Option<&str> {
+    let name = text.trim_ascii_end().strip_suffix('"')?.trim_end_matches('\\');
+    let before = name.trim_end_matches(|c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'));
+    before.ends_with('"').then_some(&name[before.len()..])
+}
+
+/// The value that begins here: what is in its quotes, the digits of a number, or all that follows of an array or an object.
+fn value_at(text: &str, at: usize) -> Option<Range<usize>> {
+    let value = text[at..].trim_ascii_start();
+    let inner = value.trim_start_matches('\\');
+    let (depth, start) = (value.len() - inner.len(), text.len() - inner.len());
+    let end = match inner.chars().next()? {
+        '"' => return Some(start + 1..start + 1 + length_of(&inner[1..], depth)),
+        '0'..='9' | '-' if depth == 0 => {
+            inner.find(|c: char| !matches!(c, '0'..='9' | '-' | '+' | '.' | 'e' | 'E')).unwrap_or(inner.len())
+        }
+        '[' | '{' if depth == 0 => inner.len(),
+        _ => return None,
+    };
+    Some(start..start + end)
+}
+
+/// The length of a string that is quoted so deep: a quote of its own has more backslashes before it.
+fn length_of(text: &str, depth: usize) -> usize {
+    let mut backslashes = 0;
+    for (at, byte) in text.bytes().enumerate() {
+        match byte {
+            b'\\' => backslashes += 1,
+            b'"' if backslashes <= depth => return at - backslashes,
+            _ => backslashes = 0,
+        }
+    }
+    text.len()
+}
+
 /// Spans in order of their starts, with those that overlap made one: of neither a rest may stay.
 pub(crate) fn merged(spans: Vec<Range<usize>>) -> Vec<Range<usize>> {
     let mut all: Vec<Range<usize>> = Vec::with_capacity(spans.len());
@@ -72,6 +122,26 @@ mod tests {
         let found: Vec<_> = text.match_indices('=').map(|(at, _)| &text[values.from(at + 1)]).collect();
         assert_eq!(found, ["b=c", "c", "e"]);
         assert_eq!(Values::of("").from(0), 0..0);
+    }
+
+    #[test]
+    fn members_are_found_in_texts_that_are_no_json() {
+        let cases: [(&str, &[&str]); 9] = [
+            (r#"status 401: {"a":1,"password" : "hunter2","b":2}"#, &["hunter2"]),
+            (r#"status 401: "{\"password\":\"hun\\\"ter2\",\"b\":2}""#, &[r#"hun\\\"ter2"#]),
+            (r#"{"password":"hunt"#, &["hunt"]),
+            (r#"{"password":"a\"b"} and {"password":12}"#, &[r#"a\"b"#, "12"]),
+            (r#"{"password":{"of":"ann"}, ..."#, &[r#"{"of":"ann"}, ..."#]),
+            (r#"{"password":"\"password\":\"x\""}"#, &[r#"\"password\":\"x\""#]),
+            (r#"{"name":"password", "password":null, password:"x", "password":***"#, &[]),
+            (r#"{"password":"","#, &[""]),
+            (r#"é"password":é"password":"é""#, &["é"]),
+        ];
+        for (text, expected) in cases {
+            let found: Vec<_> =
+                members(text, |name| name == "password").into_iter().map(|at| &text[at]).collect();
+            assert_eq!(found, expected, "{text}");
+        }
     }
 
     #[test]

@@ -115,3 +115,22 @@ fn a_text_full_of_names_of_secrets_takes_no_more_than_its_length() {
         assert_eq!(masking.redact(&redacted), redacted, "twice is once");
     }
 }
+
+#[test]
+fn what_an_error_quotes_of_an_answer_is_searched() {
+    let masking = Masking::standard().key("pin");
+    let cases = [
+        (
+            r#"POST https://h/: status 401: "{\"password\":\"hunter2\",\"pin\":1234,\"n\":1"#,
+            r#"POST https://h/: status 401: "{\"password\":\"***\",\"pin\":***,\"n\":1"#,
+        ),
+        (
+            r#"{"message":"it said {\"client_secret\": \"hunt"}"#,
+            r#"{"message":"it said {\"client_secret\": \"***"}"#,
+        ),
+    ];
+    for (before, after) in cases {
+        assert_eq!(masking.redact(before), after);
+        assert_eq!(masking.redact(after), after, "twice is once");
+    }
+}
