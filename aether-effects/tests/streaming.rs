@@ -249,6 +249,22 @@ async fn a_flood_and_a_silence_have_limits() {
     let (url, _) = server(vec![Said::events(&words)]).await;
     let (answer, _) = ask(&client(&url).http(http.clone())).await;
     assert_eq!(answer.unwrap().content.map(|text| text.len()), Some(5_000));
+    // What a call holds is kept as well, whatever it is.
+    let call = |index: u64, function: &Value| {
+        delta(&json!({ "tool_calls": [{ "index": index, "function": function }] }))
+    };
+    let arguments: Vec<_> = (0..100).map(|_| json!({ "a": "x".repeat(10) })).collect();
+    let floods: [Vec<String>; 3] = [
+        (0..100).map(|index| call(index, &json!({ "name": "x".repeat(1_000) }))).collect(),
+        (0..100).map(|index| call(index, &json!({ "name": "f", "arguments": arguments }))).collect(),
+        (0..2_000).map(|index| call(index, &json!({ "name": "f" }))).collect(),
+    ];
+    for mut flood in floods {
+        flood.push(DONE.into());
+        let (url, _) = server(vec![Said::events(&flood)]).await;
+        let error = ask(&client(&url).http(http.clone())).await.0.unwrap_err();
+        assert!(matches!(error, ModelError::TooLarge { .. }), "{error}");
+    }
     let endless = vec!["x".repeat(1_000); 200];
     let (url, _) = server(vec![Said::events(&[&["data: ".to_owned()][..], &endless[..]].concat())]).await;
     let error = ask(&client(&url).http(http)).await.0.unwrap_err();

@@ -19,6 +19,9 @@ use crate::model::client::OnText;
 use crate::model::error::ModelError;
 use crate::recorded_error::start_of;
 
+/// Most calls of tools in one answer.
+const MOST_CALLS: usize = 1024;
+
 /// The last event of an answer.
 const DONE: &str = "[DONE]";
 
@@ -104,17 +107,30 @@ struct Answer {
     id: Option<String>,
     model: Option<String>,
     text: Option<String>,
-    calls: Vec<(Option<u64>, WireCall)>,
+    calls: Vec<Begun>,
     finish_reason: Option<String>,
     usage: Option<WireUsage>,
     is_done: bool,
 }
 
-impl Answer {
-    /// Bytes of text and arguments.
+/// A call of a tool as far as it has come.
+struct Begun {
+    index: Option<u64>,
+    call: WireCall,
+    /// What its arguments have, in bytes of JSON.
+    arguments: usize,
+}
+
+impl Begun {
     fn len(&self) -> usize {
-        let arguments = |call: &WireCall| call.function.arguments.as_str().map_or(0, str::len);
-        let calls: usize = self.calls.iter().map(|(_, call)| arguments(call)).sum();
+        self.arguments + self.call.function.name.len() + self.call.id.as_ref().map_or(0, String::len)
+    }
+}
+
+impl Answer {
+    /// Bytes of what is kept: text, and calls of tools with all that they hold.
+    fn len(&self) -> usize {
+        let calls: usize = self.calls.iter().map(Begun::len).sum();
         calls + self.text.as_ref().map_or(0, String::len)
     }
 
@@ -142,7 +158,7 @@ impl Answer {
                     on_text(&text);
                     self.text.get_or_insert_default().push_str(&text);
                 }
-                delta.tool_calls.into_iter().flatten().for_each(|part| self.add_call(part));
+                delta.tool_calls.into_iter().flatten().try_for_each(|part| self.add_call(part))?;
             }
         }
         Ok(())
@@ -150,35 +166,43 @@ impl Answer {
 
     /// A call begins with its name; its arguments follow in pieces. Servers that send whole calls may leave the index out,
     /// or count none of them.
-    fn add_call(&mut self, CallPart { index, id, function }: CallPart) {
+    fn add_call(&mut self, CallPart { index, id, function }: CallPart) -> Result<(), ModelError> {
         let FunctionPart { name, arguments } =
             function.unwrap_or(FunctionPart { name: None, arguments: Value::Null });
         let id = id.filter(|id| !id.is_empty());
         let name = name.filter(|name| !name.is_empty());
-        let known = self.calls.iter_mut().rev().find(|(known, call)| {
+        let known = self.calls.iter().rposition(|Begun { index: known, call, .. }| {
             let has_another_id = id.is_some() && call.id.is_some() && call.id != id;
             // A name that comes again is not that of the call whose arguments are whole.
             let begins = name.is_some() && id.is_none() && is_whole(&call.function);
             *known == index && !has_another_id && !begins
         });
-        let call = match known {
-            Some((_, call)) => call,
-            None => {
-                let function = WireFunction { name: String::new(), arguments: Value::Null };
-                self.calls.push((index, WireCall { id: None, function }));
-                let Some((_, call)) = self.calls.last_mut() else { return };
-                call
+        if known.is_none() {
+            if self.calls.len() == MOST_CALLS {
+                let message = format!("the answer has more than {MOST_CALLS} calls of tools");
+                return Err(ModelError::TooLarge { message });
             }
-        };
+            let function = WireFunction { name: String::new(), arguments: Value::Null };
+            self.calls.push(Begun { index, call: WireCall { id: None, function }, arguments: 0 });
+        }
+        let place = known.unwrap_or(self.calls.len().saturating_sub(1));
+        let Some(Begun { call, arguments: length, .. }) = self.calls.get_mut(place) else { return Ok(()) };
         call.id = call.id.take().or(id);
         if let (true, Some(name)) = (call.function.name.is_empty(), name) {
             call.function.name = name;
         }
         call.function.arguments = match (call.function.arguments.take(), arguments) {
             (before, Value::Null) => before,
-            (Value::String(before), Value::String(more)) => Value::String(before + &more),
-            (_, whole) => whole,
+            (Value::String(before), Value::String(more)) => {
+                *length += more.len();
+                Value::String(before + &more)
+            }
+            (_, whole) => {
+                *length = whole.as_str().map_or_else(|| whole.to_string().len(), str::len);
+                whole
+            }
         };
+        Ok(())
     }
 
     fn whole(self, asked: String) -> Result<ChatResponse, ModelError> {
@@ -189,7 +213,7 @@ impl Answer {
             };
             return Err(ModelError::Network { message });
         }
-        if let Some((_, call)) = self.calls.iter().find(|(_, call)| call.function.name.is_empty()) {
+        if let Some(Begun { call, .. }) = self.calls.iter().find(|it| it.call.function.name.is_empty()) {
             let reason = "a call of a tool has no name".into();
             return Err(ModelError::WrongShape {
                 reason,
@@ -200,7 +224,7 @@ impl Answer {
         Ok(ChatResponse {
             model: self.model.unwrap_or(asked),
             content: self.text,
-            tool_calls: calls.map(|(number, (_, call))| tool_call(number, call)).collect(),
+            tool_calls: calls.map(|(number, Begun { call, .. })| tool_call(number, call)).collect(),
             finish_reason: self.finish_reason,
             usage: self.usage.map(WireUsage::counted).unwrap_or_default(),
             request_id: self.id,
