@@ -1,6 +1,6 @@
 //! Every provider that the `genai` crate speaks to, behind the same trait.
 //!
-//! Promise: its types stop here; what is recorded is ours.
+//! Promise: its types stop here; what is recorded is ours, and the key is in no error.
 
 use std::sync::{Arc, OnceLock};
 
@@ -9,6 +9,7 @@ use ::genai::chat::{
     ChatResponseFormat, ChatStreamEvent, ContentPart, JsonSpec, MessageContent, StreamEnd, Tool,
     ToolCall as TheirCall, ToolResponse, Usage as TheirUsage,
 };
+use ::genai::resolver::AuthData;
 use ::genai::{Client, ClientBuilder, Error};
 use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
@@ -31,6 +32,8 @@ use crate::retry_after;
 pub struct GenAiClient {
     client: Client,
     model: String,
+    /// Most bytes of text in an answer that comes piece by piece.
+    limit: usize,
 }
 
 impl GenAiClient {
@@ -47,17 +50,37 @@ impl GenAiClient {
     /// # Errors
     /// [`ModelError::Setup`] when there is no TLS, or the client cannot be built.
     pub fn with(builder: ClientBuilder, model: impl Into<String>) -> Result<Self, ModelError> {
-        let connections = HttpClient::shared().map_err(ModelError::Setup)?.connections();
-        let client = builder.with_reqwest(connections).build();
+        let http = HttpClient::shared().map_err(ModelError::Setup)?;
+        let client = builder.with_reqwest(http.connections()).build();
         let client = client.map_err(|error| ModelError::Setup(error.to_string()))?;
-        Ok(Self { client, model: model.into() })
+        Ok(Self { client, model: model.into(), limit: http.settings.max_body })
     }
 
     async fn ask(&self, request: ChatRequest) -> Result<ChatResponse, ModelError> {
         let model = request.model.clone().unwrap_or_else(|| self.model.clone());
         let options = options(&request).with_capture_raw_body(true);
         let answer = self.client.exec_chat(&model, theirs(request).await?, Some(&options)).await;
-        ours(answer.map_err(|error| of_error(&error))?)
+        match answer {
+            Ok(answer) if is_none(&answer) => Err(self.keyless(&model).await.of_none(answer)),
+            Ok(answer) => Ok(ours(answer)),
+            Err(error) => Err(self.keyless(&model).await.of_error(&error)),
+        }
+    }
+
+    /// What may be told of what a provider says to a question for this model.
+    async fn keyless(&self, model: &str) -> Keyless {
+        let auth = self.client.resolve_service_target(model).await.map(|target| target.auth);
+        let keys = match auth {
+            Ok(AuthData::MultiKeys(keys)) => keys.into_values().collect(),
+            // `authorization: Bearer <key>`: the key may be repeated without the word.
+            Ok(AuthData::RequestOverride { headers, .. }) => headers
+                .into_iter()
+                .map(|(_, value)| value.rsplit(' ').next().unwrap_or_default().to_owned())
+                .collect(),
+            Ok(auth) => auth.single_key_value().into_iter().collect(),
+            Err(_) => Vec::new(),
+        };
+        Keyless(keys)
     }
 
     async fn ask_streamed(
@@ -76,10 +99,21 @@ impl GenAiClient {
             }
         });
         let answer = self.client.exec_chat_stream(&model, theirs(request).await?, Some(&options)).await;
-        let mut answer = answer.map_err(|error| of_error(&error))?;
+        let mut answer = match answer {
+            Ok(answer) => answer,
+            Err(error) => return Err(self.keyless(&model).await.of_error(&error)),
+        };
         let mut text = String::new();
         while let Some(event) = answer.stream.next().await {
-            match event.map_err(|error| of_error(&error))? {
+            let event = match event {
+                Ok(event) => event,
+                Err(error) => return Err(self.keyless(&model).await.of_error(&error)),
+            };
+            match event {
+                ChatStreamEvent::Chunk(piece) if text.len() + piece.content.len() > self.limit => {
+                    let message = format!("the answer has more than {} bytes of text", self.limit);
+                    return Err(ModelError::TooLarge { message });
+                }
                 ChatStreamEvent::Chunk(piece) => {
                     on_text(&piece.content);
                     text.push_str(&piece.content);
@@ -188,16 +222,15 @@ fn id_of(body: &Value) -> Option<String> {
     id.map(str::to_owned)
 }
 
-fn ours(answer: TheirResponse) -> Result<ChatResponse, ModelError> {
+/// Whether it is none: of JSON that is no answer at all, some adapters make an empty one.
+fn is_none(answer: &TheirResponse) -> bool {
+    answer.content.is_empty() && answer.stop_reason.is_none()
+}
+
+fn ours(answer: TheirResponse) -> ChatResponse {
     let text = answer.content.texts().concat();
     let raw = answer.captured_raw_body;
-    // Of JSON that is no answer at all, some adapters make an empty one.
-    if answer.content.is_empty() && answer.stop_reason.is_none() {
-        let start = raw.map(|raw| start_of(&raw.to_string())).unwrap_or_default();
-        let reason = "it has neither text nor calls of tools, nor a reason why it ends".into();
-        return Err(ModelError::WrongShape { reason, start });
-    }
-    Ok(ChatResponse {
+    ChatResponse {
         model: answer.provider_model_iden.model_name.to_string(),
         content: (!text.is_empty()).then_some(text),
         tool_calls: answer.content.tool_calls().into_iter().map(our_call).collect(),
@@ -205,7 +238,7 @@ fn ours(answer: TheirResponse) -> Result<ChatResponse, ModelError> {
         usage: our_usage(answer.usage),
         request_id: answer.response_id.or_else(|| raw.as_ref().and_then(id_of)),
         cost: None,
-    })
+    }
 }
 
 /// An answer that came in pieces: its text, and what its end says.
@@ -241,73 +274,105 @@ fn our_call(call: &TheirCall) -> ToolCall {
     ToolCall { id: call.call_id.clone(), name: call.fn_name.clone(), arguments }
 }
 
-fn of_error(error: &Error) -> ModelError {
-    use ::genai::webc::Error as Web;
-    if let Some(status) = error.status().map(|status| status.as_u16()) {
-        return of_status(status, error);
+/// What may be told of what a provider says: all but the keys that it was asked with, which it may repeat.
+struct Keyless(Vec<String>);
+
+impl Keyless {
+    fn text(&self, text: &str) -> String {
+        let keys = self.0.iter().filter(|key| key.len() >= 8);
+        keys.fold(text.to_owned(), |text, key| text.replace(key.as_str(), "***"))
     }
-    let message = start_of(&error.to_string());
-    match error {
-        Error::WebModelCall { webc_error, .. } | Error::WebAdapterCall { webc_error, .. } => match webc_error
-        {
-            Web::Reqwest(error) if error.is_timeout() => ModelError::Timeout { message },
-            Web::Reqwest(_) => ModelError::Network { message },
-            Web::ResponseFailedNotJson { body, .. } | Web::ResponseFailedInvalidJson { body, .. } => {
-                ModelError::NotJson {
-                    reason: "the provider's answer does not parse".into(),
-                    start: start_of(body),
+
+    fn start_of(&self, text: &str) -> String {
+        start_of(&self.text(text))
+    }
+
+    fn json(&self, json: &Value) -> Value {
+        serde_json::from_str(&self.text(&json.to_string())).unwrap_or(Value::Null)
+    }
+
+    fn of_none(&self, answer: TheirResponse) -> ModelError {
+        let raw = answer.captured_raw_body;
+        let start = raw.map(|raw| self.start_of(&raw.to_string())).unwrap_or_default();
+        let reason = "it has neither text nor calls of tools, nor a reason why it ends".into();
+        ModelError::WrongShape { reason, start }
+    }
+
+    fn of_error(&self, error: &Error) -> ModelError {
+        use ::genai::webc::Error as Web;
+        if let Some(status) = error.status().map(|status| status.as_u16()) {
+            return self.of_status(status, error);
+        }
+        let message = self.start_of(&error.to_string());
+        match error {
+            Error::WebModelCall { webc_error, .. } | Error::WebAdapterCall { webc_error, .. } => {
+                match webc_error {
+                    Web::Reqwest(error) if error.is_timeout() => ModelError::Timeout { message },
+                    Web::Reqwest(_) => ModelError::Network { message },
+                    Web::ResponseFailedNotJson { body, .. } | Web::ResponseFailedInvalidJson { body, .. } => {
+                        ModelError::NotJson {
+                            reason: "the provider's answer does not parse".into(),
+                            start: self.start_of(body),
+                        }
+                    }
+                    _ => ModelError::WrongShape { reason: message, start: String::new() },
                 }
             }
-            _ => ModelError::WrongShape { reason: message, start: String::new() },
-        },
-        Error::RequiresApiKey { .. } | Error::NoAuthResolver { .. } | Error::NoAuthData { .. } => {
-            ModelError::Setup(message)
+            Error::RequiresApiKey { .. } | Error::NoAuthResolver { .. } | Error::NoAuthData { .. } => {
+                ModelError::Setup(message)
+            }
+            Error::Resolver { .. } | Error::ModelMapperFailed { .. } => ModelError::Setup(message),
+            Error::WebStream { error, .. } => self.of_stream(error.as_ref(), message),
+            Error::StreamParse { .. } => {
+                ModelError::NotJson { reason: "an event of the answer does not parse".into(), start: message }
+            }
+            Error::ChatResponse { body, .. } => self.of_body(body, message),
+            Error::ChatResponseGeneration { cause, response_body, .. } => ModelError::WrongShape {
+                reason: self.start_of(cause),
+                start: self.start_of(&response_body.to_string()),
+            },
+            Error::NoChatResponse { .. }
+            | Error::InvalidJsonResponseElement { .. }
+            | Error::JsonValueExt(_)
+            | Error::SerdeJson(_) => ModelError::WrongShape { reason: message, start: String::new() },
+            _ => ModelError::Setup(message),
         }
-        Error::Resolver { .. } | Error::ModelMapperFailed { .. } => ModelError::Setup(message),
-        Error::WebStream { error, .. } => of_stream(error.as_ref(), message),
-        Error::StreamParse { .. } => {
-            ModelError::NotJson { reason: "an event of the answer does not parse".into(), start: message }
+    }
+
+    /// Why a stream ended. A status that is an error comes here as well.
+    fn of_stream(
+        &self,
+        error: &(dyn std::error::Error + Send + Sync + 'static),
+        message: String,
+    ) -> ModelError {
+        if let Some(error) = error.downcast_ref::<Error>() {
+            return self.of_error(error);
         }
-        Error::ChatResponse { body, .. } => of_body(body, message),
-        Error::ChatResponseGeneration { cause, response_body, .. } => {
-            ModelError::WrongShape { reason: start_of(cause), start: start_of(&response_body.to_string()) }
+        match error.downcast_ref::<reqwest::Error>() {
+            Some(error) if error.is_timeout() => ModelError::Timeout { message },
+            _ => ModelError::Network { message },
         }
-        Error::NoChatResponse { .. }
-        | Error::InvalidJsonResponseElement { .. }
-        | Error::JsonValueExt(_)
-        | Error::SerdeJson(_) => ModelError::WrongShape { reason: message, start: String::new() },
-        _ => ModelError::Setup(message),
     }
-}
 
-/// Why a stream ended. A status that is an error comes here as well.
-fn of_stream(error: &(dyn std::error::Error + Send + Sync + 'static), message: String) -> ModelError {
-    if let Some(error) = error.downcast_ref::<Error>() {
-        return of_error(error);
+    /// What a provider says instead of an answer, or in the middle of one; or something that is no answer.
+    fn of_body(&self, body: &Value, message: String) -> ModelError {
+        let body = &self.json(body);
+        let error = body.get("error").unwrap_or(body);
+        if error.is_string() || error.get("message").is_some() {
+            return of_said(error);
+        }
+        ModelError::WrongShape { reason: message, start: self.start_of(&body.to_string()) }
     }
-    match error.downcast_ref::<reqwest::Error>() {
-        Some(error) if error.is_timeout() => ModelError::Timeout { message },
-        _ => ModelError::Network { message },
-    }
-}
 
-/// What a provider says instead of an answer, or in the middle of one; or something that is no answer.
-fn of_body(body: &Value, message: String) -> ModelError {
-    let error = body.get("error").unwrap_or(body);
-    if error.is_string() || error.get("message").is_some() {
-        return of_said(error);
-    }
-    ModelError::WrongShape { reason: message, start: start_of(&body.to_string()) }
-}
-
-fn of_status(status: u16, error: &Error) -> ModelError {
-    let message = start_of(&error.to_string());
-    let header = |name| error.headers()?.get(name)?.to_str().ok();
-    let retry_after = header(RETRY_AFTER).and_then(|wait| retry_after::wait(wait, header(DATE)));
-    match status {
-        401 | 403 => ModelError::Unauthorized { status, message },
-        429 => ModelError::RateLimited { retry_after, message },
-        408 | 425 | 500.. => ModelError::Overloaded { status, retry_after, message },
-        _ => ModelError::BadRequest { status, message },
+    fn of_status(&self, status: u16, error: &Error) -> ModelError {
+        let message = self.start_of(&error.to_string());
+        let header = |name| error.headers()?.get(name)?.to_str().ok();
+        let retry_after = header(RETRY_AFTER).and_then(|wait| retry_after::wait(wait, header(DATE)));
+        match status {
+            401 | 403 => ModelError::Unauthorized { status, message },
+            429 => ModelError::RateLimited { retry_after, message },
+            408 | 425 | 500.. => ModelError::Overloaded { status, retry_after, message },
+            _ => ModelError::BadRequest { status, message },
+        }
     }
 }

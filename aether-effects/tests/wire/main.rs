@@ -147,7 +147,8 @@ async fn a_status_means_the_same_from_each_provider_whole_and_streamed() {
     for dialect in DIALECTS {
         for way in WAYS {
             for (status, headers, class, wait) in table {
-                let body = json!({ "error": { "message": "no, and here is why", "type": "x" } });
+                let body =
+                    json!({ "error": { "message": "no to very-secret-key, and here is why", "type": "x" } });
                 let said = Said { headers: (*headers).into(), ..Said::json(*status, &body) };
                 let error = asked(dialect, way, said).await.0.unwrap_err();
                 let at = format!("{} {way:?} {status} {headers}: {error:?}", dialect.name);
@@ -162,6 +163,16 @@ async fn a_status_means_the_same_from_each_provider_whole_and_streamed() {
             }
         }
     }
+}
+
+#[tokio::test]
+async fn text_without_an_end_has_a_limit_through_genai() {
+    let piece = json!({ "choices": [{ "index": 0, "delta": { "content": "x".repeat(1 << 16) } }] });
+    let flood = vec![format!("data: {piece}\n\n"); 130];
+    let (answer, told) = asked(&DIALECTS[1], Way::Streamed, Said::events(&flood)).await;
+    let error = answer.unwrap_err();
+    assert!(matches!(error, ModelError::TooLarge { .. }), "{error}");
+    assert_eq!(told.len(), 8 << 20);
 }
 
 #[tokio::test]
