@@ -19,6 +19,7 @@ use crate::run::taken::Taken;
 use crate::sched::mutated;
 use crate::step::body::ProbeResult;
 use crate::step::context::StepCx;
+use crate::step::redacting::redacting;
 use crate::store::intent::DurableIntent;
 use crate::store::ledger::LedgerStatus;
 use crate::vocabulary::environment::later;
@@ -157,6 +158,7 @@ impl StepCall {
         let cx = self.step_cx(self.run.now(), None);
         let probe = in_net(|| self.probing(cx)).map_err(|message| panicked(&message))?;
         let Some(probe) = probe else { return Err(("policy: probe", "the step has no probe".into())) };
+        let probe = redacting(&self.run.shared.redaction, probe);
         let _in_flight = self.run.in_flight();
         match AssertUnwindSafe(Netted::new(&self.run.id, probe)).catch_unwind().await {
             Ok(Ok(Ok(found))) => Ok(found),
