@@ -8,7 +8,7 @@ mod kit;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use aether_core::definition::def::{OnUnknown, Retry, StepOptions};
+use aether_core::definition::def::{Retry, StepOptions};
 use aether_core::engine::RunError;
 use aether_core::failure::{Failure, StepError};
 use aether_core::journal::event::Event;
@@ -286,56 +286,6 @@ async fn a_steps_exchanges_are_noted_without_large_bodies_and_have_keys_of_their
     assert_eq!(server.received_requests().await.unwrap().len(), 2);
 }
 
-step!(charge_customer(cx, base: String) -> u16, StepOptions {
-    idempotent: true, on_unknown: OnUnknown::Retry, ..StepOptions::of(EffectClass::Tool)
-}, {
-    if cx.http().get(format!("{base}/customer")).send().await?.status == 404 {
-        cx.http().post(format!("{base}/customer")).send().await?.error_for_status()?;
-    }
-    let charged = cx.http().post(format!("{base}/charge")).query(&[("at", rand())]).send().await?;
-    Ok(charged.error_for_status()?.status)
-});
-
-/// Another number each time.
-fn rand() -> u32 {
-    static NEXT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
-    NEXT.fetch_add(1, Ordering::Relaxed)
-}
-
-workflow!(Charge(cx, base: String) -> u16 {
-    let args = <charge_customer as aether_core::step::Step>::encode(&base);
-    Ok(aether_core::workflow::call_step::<charge_customer>(cx, args).await?)
-});
-
-#[tokio::test]
-async fn a_request_of_a_body_that_is_called_again_has_its_key_also_where_another_one_is_left_out() {
-    let server = MockServer::start().await;
-    // The customer is missing once, and the first charge leaves nobody knowing.
-    for (verb, place, first, then) in
-        [("GET", "/customer", 404, 200), ("POST", "/customer", 201, 409), ("POST", "/charge", 500, 200)]
-    {
-        let mock =
-            |status| Mock::given(method(verb)).and(path(place)).respond_with(ResponseTemplate::new(status));
-        mock(first).up_to_n_times(1).with_priority(1).mount(&server).await;
-        mock(then).with_priority(2).mount(&server).await;
-    }
-    let store = MemoryStore::new();
-    let engine = builder(&store).start().await.unwrap();
-    let run = engine.start::<Charge>(server.uri()).await.unwrap();
-    assert_eq!(run.result().await.unwrap(), 200);
-
-    let requests = server.received_requests().await.unwrap();
-    let keys = |place: &str| -> Vec<_> {
-        let sent = requests.iter().filter(|it| it.method.as_str() == "POST" && it.url.path() == place);
-        sent.map(|it| it.headers["idempotency-key"].to_str().unwrap().to_owned()).collect()
-    };
-    let key = store.entries(run.id()).await.unwrap()[0].key.to_string();
-    assert_eq!(keys("/customer"), [key.clone()]);
-    let charged = keys("/charge");
-    assert_eq!(charged.len(), 2);
-    assert!(charged[0] == charged[1] && charged[0] != key, "{charged:?}");
-}
-
 #[tokio::test]
 async fn a_step_whose_post_is_lost_is_in_doubt() {
     let (url, requests) = peer(Manner::Closes).await;
@@ -417,61 +367,6 @@ async fn redirects_take_no_secret_to_another_host_and_no_post_anywhere() {
     let engine = builder(&MemoryStore::new()).start().await.unwrap();
     let run = engine.start::<Post>(format!("{}/stay", here.uri())).await.unwrap();
     assert_eq!(run.result().await.unwrap(), 307);
-}
-
-workflow!(GetWith(cx, asked: (String, String)) -> u16 {
-    let (header, url) = asked;
-    Ok(cx.http().get(url).header(&header, "v").send().await?.status)
-});
-
-#[tokio::test]
-async fn a_header_that_is_not_known_to_be_harmless_stays_at_its_host() {
-    let (there, here) = (MockServer::start().await, MockServer::start().await);
-    Mock::given(path("/end")).respond_with(ResponseTemplate::new(200)).mount(&there).await;
-    let away = ResponseTemplate::new(307).insert_header("location", &*format!("{}/end", there.uri()));
-    Mock::given(path("/away")).respond_with(away).mount(&here).await;
-    let client = HttpClient::builder().record_header("x-vault-token").build().unwrap();
-    let store = MemoryStore::new();
-    let engine = builder(&store).provide(client).start().await.unwrap();
-    for (header, status) in [("x-vault-token", 307), ("x-tenant", 307), ("accept-language", 200)] {
-        let asked = (header.to_owned(), format!("{}/away", here.uri()));
-        let run = engine.start::<GetWith>(asked).await.unwrap();
-        assert_eq!(run.result().await.unwrap(), status, "{header}");
-        assert!(!recorded_text(&store, run.id()).await.contains("x-vault-token\":\"v"), "{header}");
-    }
-    assert_eq!(there.received_requests().await.unwrap().len(), 1);
-}
-
-step!(quotes(cx, base: String) -> u16, StepOptions::of(EffectClass::Read), {
-    Ok(cx.http().get(base).send().await?.error_for_status()?.status)
-});
-
-workflow!(Quotes(cx, base: String) -> u16 {
-    let args = <quotes as aether_core::step::Step>::encode(&base);
-    Ok(aether_core::workflow::call_step::<quotes>(cx, args).await?)
-});
-
-#[tokio::test]
-async fn what_an_error_quotes_of_an_answer_is_redacted_before_it_is_cut() {
-    let server = MockServer::start().await;
-    // The known text stands where the quotation is cut.
-    let body = json!({ "password": "hunter2", "card": { "number": "4111" }, "said": "x".repeat(130), "t": "cut-in-two" });
-    let text = body.to_string();
-    assert!(text[..200].contains("cut-in") && !text[..200].contains("cut-in-two"), "{text}");
-    Mock::given(method("GET"))
-        .respond_with(ResponseTemplate::new(404).set_body_string(text))
-        .mount(&server)
-        .await;
-    let store = MemoryStore::new();
-    let masking = aether_core::recording::Masking::standard().text("cut-in-two").path("card.number");
-    let engine = builder(&store).redact(masking).start().await.unwrap();
-    let run = engine.start::<Quotes>(server.uri()).await.unwrap();
-    let error = run.result().await.unwrap_err().to_string();
-    assert!(error.contains("password"), "{error}");
-    let text = recorded_text(&store, run.id()).await;
-    for secret in ["hunter2", "4111", "cut-in"] {
-        assert!(!text.contains(secret) && !error.contains(secret), "{secret}: {text}");
-    }
 }
 
 workflow!(Send(cx, asked: (String, String)) -> HttpResponse {
