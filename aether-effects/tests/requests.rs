@@ -62,7 +62,7 @@ async fn a_request_of_a_body_that_is_called_again_has_its_key_also_where_another
         sent.map(|it| it.headers["idempotency-key"].to_str().unwrap().to_owned()).collect()
     };
     let key = store.entries(run.id()).await.unwrap()[0].key.to_string();
-    assert_eq!(keys("/customer"), [key.clone()]);
+    assert_eq!(keys("/customer"), std::slice::from_ref(&key));
     let charged = keys("/charge");
     assert_eq!(charged.len(), 2);
     assert!(charged[0] == charged[1] && charged[0] != key, "{charged:?}");
