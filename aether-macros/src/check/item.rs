@@ -6,7 +6,7 @@ use quote::quote;
 use syn::ItemFn;
 
 use super::body::context::BodyContext;
-use super::body::{captures, iteration, linear, marks, mentions, needs, visit};
+use super::body::{branches, captures, iteration, linear, marks, mentions, needs, visit};
 use super::options::allow::allowed;
 use super::options::{read, rules};
 use super::signature::shape;
@@ -80,6 +80,7 @@ fn workflow(
         BodyContext { signature: &function.sig, allows: &shape.allows, macros: &macros, module: &module };
     visit::workflow(&function.block, &context, &mut diagnostics);
     captures::workflow(&function.sig, &function.block, &mut diagnostics);
+    branches::workflow(&function.sig, &function.block, &mut diagnostics);
     linear::workflow(&function.sig, &function.block, &mut diagnostics);
     shape.warnings = diagnostics.take_warnings();
     let fingerprint = fingerprint(&function);

@@ -179,6 +179,9 @@ codes! {
     RACED_CHANGE = "AE0123",
         why: "a replay polls only the winner of a race, without what the losers changed, and branches that share a value see it in the order in which they continue",
         help: "return the value from the branch, `let found = cx.race((async |cx: &mut Cx| Some(look(cx).await), ..)).await`, and change the variable with it behind the await";
+    BRANCH_ELSEWHERE = "AE0124",
+        why: "awaits are put behind the gate where they stand in a workflow, so what a function that is passed by its name awaits would pass unseen, and a replay would do it again",
+        help: "write the closure here: `async |cx: &mut Cx| look(cx).await`";
     MARK = "AE0130",
         why: "it is told before a deploy which open runs a build has no path for, so what a mark may answer stands in the definition of the workflow",
         help: "write both as literals, the lowest version first: `cx.version(\"use-baz\", 1..=2)`";

@@ -74,8 +74,7 @@ impl<'ast> Visit<'ast> for Forks<'_> {
 
 impl Forks<'_> {
     fn is_context(&self, expr: &Expr) -> bool {
-        let Expr::Path(path) = places::place(expr) else { return false };
-        path.path.get_ident().is_some_and(|name| self.contexts.contains(name))
+        places::context(expr).is_some_and(|name| self.contexts.contains(name))
     }
 
     /// What each of the branches in an argument changes.

@@ -74,8 +74,7 @@ impl<'ast> Visit<'ast> for Linear<'_> {
 impl Linear<'_> {
     /// The context that an expression is.
     fn context(&self, expr: &Expr) -> Option<Ident> {
-        let Expr::Path(path) = places::place(expr) else { return None };
-        path.path.get_ident().filter(|name| self.contexts.contains(name)).cloned()
+        places::context(expr).filter(|name| self.contexts.contains(name)).cloned()
     }
 
     /// The context that a call begins an effect on.

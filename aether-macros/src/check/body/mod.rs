@@ -1,5 +1,6 @@
 //! The rules of bodies: what is recorded nowhere, and one effect at a time.
 
+pub(crate) mod branches;
 pub(crate) mod captures;
 pub(crate) mod context;
 pub(crate) mod iteration;

@@ -3,7 +3,8 @@
 use syn::punctuated::Punctuated;
 use syn::visit::{self, Visit};
 use syn::{
-    Expr, ExprCast, ExprPath, ExprUnary, GenericArgument, Path, PathArguments, Token, Type, TypePath, UnOp,
+    Expr, ExprCast, ExprPath, ExprUnary, GenericArgument, Ident, Path, PathArguments, Token, Type, TypePath,
+    UnOp,
 };
 
 /// The expression behind parentheses, borrows, derefs, fields and indices.
@@ -15,6 +16,19 @@ pub(crate) fn place(expr: &Expr) -> &Expr {
         Expr::RawAddr(inner) => place(&inner.expr),
         Expr::Unary(inner) => place(&inner.expr),
         expr => expr,
+    }
+}
+
+/// The name of the context that an expression is, perhaps with something said of its next command: `cx.budget(..)`.
+pub(crate) fn context(expr: &Expr) -> Option<&Ident> {
+    match place(expr) {
+        Expr::Path(path) => path.path.get_ident(),
+        Expr::MethodCall(call)
+            if matches!(call.method.to_string().as_str(), "budget" | "irreversible" | "limit" | "retry") =>
+        {
+            context(&call.receiver)
+        }
+        _ => None,
     }
 }
 
