@@ -65,7 +65,7 @@ const QUIET: &[&str] = &[
 /// The like, which may also return from the enclosing function.
 const LEAVING: &[&str] = &["bail", "ensure"];
 
-/// Macros that poll several futures in an order of their own.
+/// Macros that poll futures in an order of their own, or await in what they expand to.
 const CONCURRENT: &[&str] = &[
     "select",
     "select_biased",
@@ -75,6 +75,8 @@ const CONCURRENT: &[&str] = &[
     "try_join_biased",
     "try_join_all",
     "join_all",
+    "poll",
+    "pending",
 ];
 
 /// Other macros whose expansion holds no await and nothing unrecorded of its own.
@@ -99,7 +101,6 @@ const HARMLESS: &[&str] = &[
     "lazy_static",
     "nanoid",
     "pin",
-    "poll",
     "smallvec",
     "task_local",
     "thread_local",
@@ -132,7 +133,7 @@ pub(crate) fn may_leave(mac: &Macro) -> bool {
     !TRANSPARENT.contains(&name.as_str()) && !QUIET.contains(&name.as_str())
 }
 
-/// Whether the macro polls several futures.
+/// Whether the macro polls futures by itself.
 pub(crate) fn is_concurrent(mac: &Macro) -> bool {
     CONCURRENT.contains(&name(mac).as_str())
 }
