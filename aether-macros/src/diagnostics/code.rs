@@ -110,6 +110,9 @@ codes! {
     BRANCH_CONTINUES = "AE0030",
         why: "the journal of the whole run ends, and what the other branches are doing would be cut off",
         help: "let the branch return what it found, and continue as new behind the await";
+    PURE_AWAIT = "AE0031",
+        why: "a pure step has no context, so nothing that it awaits can be recorded, and it is computed again on every replay",
+        help: "compute without awaiting, or choose `effect = \"read\"`, which records the result";
     CLOCK = "AE0101",
         why: "a replay or a retry would read another time than the first run did",
         help: "use `cx.now().await`";

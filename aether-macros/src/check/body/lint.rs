@@ -246,6 +246,13 @@ impl BodyLint<'_> {
         }
     }
 
+    /// Nothing that a pure step awaits is recorded.
+    pub(crate) fn report_pure_await(&mut self, at: impl ToTokens, what: &str) {
+        if self.kind == BodyKind::Pure {
+            self.diagnostics.report(at, code::PURE_AWAIT, what);
+        }
+    }
+
     /// Paths in tokens that are no expression.
     pub(crate) fn check_opaque_tokens(&mut self, tokens: &TokenStream) {
         for path in paths_in(tokens) {

@@ -2,9 +2,9 @@
 
 use syn::visit::{self, Visit};
 use syn::{
-    Attribute, Block, Expr, ExprAssign, ExprBinary, ExprCall, ExprCast, ExprForLoop, ExprMethodCall,
-    ExprPath, ExprRawAddr, ExprReference, ExprUnary, ExprUnsafe, GenericArgument, ImplItem, Item, Macro, Pat,
-    PointerMutability, Stmt, TraitItem,
+    Attribute, Block, Expr, ExprAssign, ExprAwait, ExprBinary, ExprCall, ExprCast, ExprForLoop,
+    ExprMethodCall, ExprPath, ExprRawAddr, ExprReference, ExprUnary, ExprUnsafe, GenericArgument, ImplItem,
+    Item, Macro, Pat, PointerMutability, Stmt, TraitItem,
 };
 
 use super::context::{BodyContext, BodyKind};
@@ -20,6 +20,7 @@ use crate::diagnostics::report::Diagnostics;
 use crate::parse::kind::Kind;
 use crate::plan::Effect;
 use crate::syntax::arguments::{Arguments, statements};
+use crate::syntax::awaits::contains_await;
 use crate::syntax::known_macros;
 use crate::syntax::operators::is_assignment;
 
@@ -177,8 +178,17 @@ impl<'ast> Visit<'ast> for BodyLint<'_> {
         visit::visit_pat(self, pat);
     }
 
+    fn visit_expr_await(&mut self, awaited: &'ast ExprAwait) {
+        self.report_pure_await(awaited.await_token, "`.await` in a pure step");
+        visit::visit_expr_await(self, awaited);
+    }
+
     fn visit_macro(&mut self, mac: &'ast Macro) {
         let name = known_macros::name(mac);
+        let hides_await = statements(mac).is_none() && Arguments::of(mac).hides_await();
+        if known_macros::is_concurrent(mac) || hides_await {
+            self.report_pure_await(&mac.path, &format!("`{name}!` awaits in a pure step"));
+        }
         if let Some(code) = methods::judge_macro(&name) {
             self.report(&mac.path, Finding::Wrong(code), &format!("{name}!"));
         } else if mac.path.segments.len() > 1
@@ -217,8 +227,12 @@ impl<'ast> Visit<'ast> for BodyLint<'_> {
     }
 
     fn visit_expr(&mut self, expr: &'ast Expr) {
-        if !matches!(expr, Expr::Const(_)) {
-            visit::visit_expr(self, expr);
+        match expr {
+            Expr::Const(_) => {}
+            Expr::Verbatim(tokens) if contains_await(tokens) => {
+                self.report_pure_await(tokens, "an await in a pure step");
+            }
+            expr => visit::visit_expr(self, expr),
         }
     }
 }
