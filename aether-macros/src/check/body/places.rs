@@ -177,6 +177,12 @@ pub(crate) fn hash_types(ty: &Type) -> Vec<(&Path, String)> {
     finder.0
 }
 
+/// The first set in a type whose elements are in another order in every process.
+pub(crate) fn hash_set(ty: &Type) -> Option<&Path> {
+    let named = hash_types(ty).into_iter().find(|(_, name)| name == "HashSet");
+    named.map(|(path, _)| path)
+}
+
 /// The name of a hash collection of the standard library with its default, randomly keyed hasher.
 fn hashed(path: &Path) -> Option<String> {
     let last = path.segments.last()?;

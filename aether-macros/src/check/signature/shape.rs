@@ -2,7 +2,7 @@
 
 use quote::{ToTokens, format_ident};
 use syn::ext::IdentExt as _;
-use syn::{FnArg, GenericParam, Generics, Ident, ItemFn, PatType, Path, Signature, parse_quote};
+use syn::{FnArg, GenericParam, Generics, Ident, ItemFn, PatType, Path, ReturnType, Signature, parse_quote};
 
 use super::arguments::argument;
 use super::attributes::attributes;
@@ -10,6 +10,8 @@ use super::context::{Wanted, context};
 use super::owned;
 use super::result::result;
 use super::services;
+use crate::check::body::places::hash_set;
+use crate::check::options::allow::allowed;
 use crate::check::options::written::Common;
 use crate::diagnostics::code;
 use crate::diagnostics::report::Diagnostics;
@@ -55,6 +57,9 @@ fn shape(
     let mut params = parameters(sig, d);
     let context = context(&mut params, wanted, sig, d);
     let services = services::refuse(sig, d);
+    if !allowed(code::HASH_ORDER, &common.allows) {
+        recorded_sets(sig, &params, d);
+    }
     let args = params.iter().enumerate().map(|(at, param)| argument(at, param, &mut generics, d)).collect();
     bind(&mut generics, &common.krate, &services);
     Shape {
@@ -80,6 +85,27 @@ fn shape(
         krate: common.krate,
     }
 }
+
+/// A set is recorded as a list of its elements, in the order in which they lie in it.
+fn recorded_sets(sig: &Signature, params: &[&PatType], d: &mut Diagnostics) {
+    let mut refuse = |path: &Path, what: &str| {
+        let message = format!("{what} of `{}` is recorded in the order of a `HashSet`", sig.ident);
+        d.report_because(path, code::HASH_ORDER, message, SET_WHY, "use `BTreeSet`");
+    };
+    for param in params {
+        if let Some(path) = hash_set(&param.ty) {
+            refuse(path, "an argument");
+        }
+    }
+    if let ReturnType::Type(_, ty) = &sig.output
+        && let Some(path) = hash_set(ty)
+    {
+        refuse(path, "the result");
+    }
+}
+
+/// Why a set with random keys is not recorded.
+const SET_WHY: &str = "a set that is read from the journal has another order in every process, so what a replay writes of it is not what was recorded";
 
 fn line(ident: &Ident) -> u32 {
     u32::try_from(ident.span().start().line).unwrap_or(0)
