@@ -10,6 +10,7 @@ use syn::{FnArg, Ident, ItemFn, Pat, PatType, Path, ReturnType};
 use crate::check::options::read as options;
 use crate::diagnostics::code;
 use crate::diagnostics::report::Diagnostics;
+use crate::parse::item::outer;
 use crate::parse::options as grammar;
 
 /// A test that can be one.
@@ -32,7 +33,10 @@ pub(crate) fn compile(written: TokenStream, item: TokenStream) -> TokenStream {
     });
     let (krate, limit) = options::test(options, &mut diagnostics);
     let test = match syn::parse2::<ItemFn>(item.clone()) {
-        Ok(function) => check(function, krate, limit, &mut diagnostics),
+        Ok(mut function) => {
+            outer(&mut function.attrs);
+            check(function, krate, limit, &mut diagnostics)
+        }
         Err(_) => {
             let head: TokenStream = item.clone().into_iter().take(2).collect();
             let message = "`#[aether::test]` stands on something else than a function with a body";

@@ -2,7 +2,7 @@
 
 use proc_macro2::TokenStream;
 use quote::ToTokens as _;
-use syn::{Ident, ItemFn, ItemImpl, Type};
+use syn::{AttrStyle, Attribute, Ident, ItemFn, ItemImpl, Type};
 
 use super::kind::Kind;
 use super::options::{self, Opt};
@@ -51,10 +51,16 @@ pub(crate) fn parse(kind: Kind, options: TokenStream, item: TokenStream) -> Item
 pub(crate) fn function_of(
     kind: Kind,
     options: TokenStream,
-    function: ItemFn,
+    mut function: ItemFn,
     owner: Option<Owner>,
 ) -> Parsed {
+    outer(&mut function.attrs);
     Parsed { kind, options: options::read(options), function, owner }
+}
+
+/// Attributes that stand inside of a body, `#![allow(..)]`, as they are written in front of the function.
+pub(crate) fn outer(attrs: &mut [Attribute]) {
+    attrs.iter_mut().for_each(|attr| attr.style = AttrStyle::Outer);
 }
 
 fn not_a_function(kind: Kind, item: TokenStream) -> TokenStream {
