@@ -94,6 +94,23 @@ impl<F: Future + ?Sized> Recorded for Effect<F> {
     }
 }
 
+impl<R: Sealed + ?Sized> Sealed for Box<R> {}
+
+/// A box around an effect adds nothing that is awaited.
+impl<R: Recorded + Unpin> Recorded for Box<R> {
+    fn at(self, state: u16) -> Self {
+        Self::new((*self).at(state))
+    }
+}
+
+impl<R: Sealed + ?Sized> Sealed for Pin<Box<R>> {}
+
+impl<R: Recorded + Unpin> Recorded for Pin<Box<R>> {
+    fn at(self, state: u16) -> Self {
+        Box::pin((*Pin::into_inner(self)).at(state))
+    }
+}
+
 impl<F: Future + ?Sized> Future for Effect<F> {
     type Output = F::Output;
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
@@ -143,6 +160,23 @@ impl<R: Recorded, Name> RecordedCall<Name> for R {}
 
 /// As [`gate`], for the call of a function by its name, which an error then tells.
 pub fn gate_call<Name, R: RecordedCall<Name>>(effect: R, state: u16) -> R {
+    effect.at(state)
+}
+
+/// The effect of calling the variable `Name`.
+#[diagnostic::on_unimplemented(
+    message = "the variable `{Name}` is called, and what it gives is not a recorded effect, so a workflow may not await it",
+    label = "replay would not reproduce what this future does",
+    note = "a closure is a branch of `cx.join`, `cx.race` or `cx.each`, and is not awaited by itself: make it a function with `#[workflow]`, `async fn {Name}(cx: &mut Cx, ..)`, and call that",
+    note = "effects on the context are recorded: `cx.now()`, `cx.sleep(..)`, `cx.uuid()`, `cx.http()`, `cx.llm(..)`"
+)]
+pub trait RecordedLocal<Name>: Recorded {}
+
+#[diagnostic::do_not_recommend]
+impl<R: Recorded, Name> RecordedLocal<Name> for R {}
+
+/// As [`gate_call`], for the call of a variable.
+pub fn gate_local<Name, R: RecordedLocal<Name>>(effect: R, state: u16) -> R {
     effect.at(state)
 }
 

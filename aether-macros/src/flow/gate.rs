@@ -7,10 +7,11 @@ use std::collections::BTreeSet;
 
 use proc_macro2::{Literal, Span};
 use quote::{ToTokens as _, quote, quote_spanned};
+use syn::visit::{self, Visit};
 use syn::visit_mut::{self, VisitMut};
 use syn::{
-    Block, Expr, ExprAsync, ExprAwait, ExprClosure, ExprMethodCall, Ident, Item, Lit, Macro, Pat, Path, Stmt,
-    parse_quote, parse_quote_spanned,
+    Block, Expr, ExprAsync, ExprAwait, ExprCall, ExprClosure, ExprMethodCall, Ident, Item, Lit, Macro, Pat,
+    PatIdent, Path, Stmt, parse_quote, parse_quote_spanned,
 };
 
 use crate::diagnostics::code;
@@ -39,6 +40,7 @@ pub(crate) fn insert_gates(
         branches: 0,
         in_plain_closure: false,
         macros,
+        locals: locals_of(body),
         diagnostics,
     };
     gates.visit_block_mut(body);
@@ -64,8 +66,9 @@ fn called_name(expr: &Expr) -> Option<Ident> {
     match expr {
         Expr::Paren(inner) => called_name(&inner.expr),
         Expr::Group(inner) => called_name(&inner.expr),
-        Expr::Call(call) => match &*call.func {
-            Expr::Path(path) => {
+        Expr::Call(call) => match (boxed(call), &*call.func) {
+            (Some(inner), _) => called_name(inner),
+            (None, Expr::Path(path)) => {
                 let name = path.path.segments.last()?.ident.clone();
                 (name != "Self").then_some(name)
             }
@@ -73,6 +76,45 @@ fn called_name(expr: &Expr) -> Option<Ident> {
         },
         _ => None,
     }
+}
+
+/// The value in `Box::pin(value)`.
+fn boxed(call: &ExprCall) -> Option<&Expr> {
+    let Expr::Path(path) = &*call.func else { return None };
+    let mut names = path.path.segments.iter().rev().map(|segment| &segment.ident);
+    let makes = names.next().is_some_and(|name| name == "pin" || name == "new");
+    (makes && names.next().is_some_and(|owner| owner == "Box")).then(|| call.args.first()).flatten()
+}
+
+/// Whether an expression calls a variable of the body, a closure for example.
+fn calls_variable(expr: &Expr, locals: &BTreeSet<Ident>) -> bool {
+    match expr {
+        Expr::Paren(inner) => calls_variable(&inner.expr, locals),
+        Expr::Group(inner) => calls_variable(&inner.expr, locals),
+        Expr::Call(call) => match (boxed(call), &*call.func) {
+            (Some(inner), _) => calls_variable(inner, locals),
+            (None, Expr::Path(path)) => path.path.get_ident().is_some_and(|name| locals.contains(name)),
+            _ => false,
+        },
+        _ => false,
+    }
+}
+
+/// The names that patterns of a body bind.
+fn locals_of(body: &Block) -> BTreeSet<Ident> {
+    #[derive(Default)]
+    struct Names(BTreeSet<Ident>);
+    impl<'ast> Visit<'ast> for Names {
+        fn visit_pat_ident(&mut self, pat: &'ast PatIdent) {
+            self.0.insert(pat.ident.clone());
+            visit::visit_pat_ident(self, pat);
+        }
+
+        fn visit_item(&mut self, _: &'ast Item) {}
+    }
+    let mut names = Names::default();
+    names.visit_block(body);
+    names.0
 }
 
 /// Number and awaited expression of an await that went through [`insert_gates`].
@@ -102,6 +144,8 @@ struct Gates<'a> {
     in_plain_closure: bool,
     /// Macros that the user vouches for.
     macros: &'a [String],
+    /// Names that patterns of the body bind.
+    locals: BTreeSet<Ident>,
     diagnostics: &'a mut Diagnostics,
 }
 
@@ -190,7 +234,11 @@ impl Gates<'_> {
                 // An error about the effect's type points at the argument that stands for it: at the name.
                 let effect = quote_spanned!(Span::mixed_site().located_at(name.span())=> _);
                 name.set_span(span.resolved_at(Span::call_site()));
-                let path = placed_at(quote!(#krate::__private::gate_call), span);
+                let gate = match calls_variable(base, &self.locals) {
+                    true => quote!(#krate::__private::gate_local),
+                    false => quote!(#krate::__private::gate_call),
+                };
+                let path = placed_at(gate, span);
                 self.called.insert(name.clone());
                 quote_spanned!(span=> #path::<__called::#name, #effect>)
             }
@@ -231,6 +279,9 @@ fn describe(expr: &Expr, contexts: &[Ident]) -> (String, StateKind) {
         Expr::Group(inner) => describe(&inner.expr, contexts),
         Expr::Try(inner) => describe(&inner.expr, contexts),
         Expr::Call(call) => match &*call.func {
+            _ if boxed(call).is_some_and(|inner| matches!(inner, Expr::Call(_) | Expr::MethodCall(_))) => {
+                boxed(call).map_or_else(other, |inner| describe(inner, contexts))
+            }
             Expr::Path(path) => match path.path.segments.last() {
                 Some(last) => (last.ident.to_string(), StateKind::Call),
                 None => other(),
