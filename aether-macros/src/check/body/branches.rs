@@ -195,6 +195,8 @@ impl Sites<'_> {
             Expr::Closure(closure) if closure.asyncness.is_some() || gives_a_block(&closure.body) => {
                 Bound::Gated
             }
+            // It is no branch, which the types say; its awaits are behind the gate.
+            Expr::Async(_) => Bound::Gated,
             Expr::Tuple(tuple) => Bound::Tuple(tuple.elems.iter().map(|part| self.meaning(part)).collect()),
             Expr::Path(path) => path.path.get_ident().map_or(Bound::Other, |name| self.known(name)),
             Expr::MethodCall(call) if call.method == "clone" && call.args.is_empty() => {
