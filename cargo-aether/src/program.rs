@@ -12,8 +12,10 @@ use crate::mir::{Oddity, Place, Told};
 use crate::names::{Name, crate_of};
 use crate::rules::{Owner, RuleNumber, Rules};
 
+/// The crate that keeps lists of definitions for the engine. A workspace may have one of that name, which is its own.
+const LISTS: &str = "inventory";
 /// Crates that keep what they do out of replayed code.
-const ENGINE: [&str; 14] = [
+const ENGINE: [&str; 13] = [
     "aether",
     "aether_cli",
     "aether_core",
@@ -27,7 +29,6 @@ const ENGINE: [&str; 14] = [
     "aether_sqlite",
     "aether_testing",
     "aether_web",
-    "inventory",
 ];
 const LOG: [&str; 4] = ["tracing", "tracing_core", "log", "tracing_subscriber"];
 const STD: [&str; 8] =
@@ -121,15 +122,16 @@ impl<'a> Program<'a> {
         self.names[id as usize].get_or_init(|| {
             let Some(symbol) = &self.graph.node(id).symbol else { return Box::default() };
             let name = Name::of(symbol);
-            let owner = if name.is_v0 { self.owner(&name.krate) } else { Owner::Foreign };
+            let owner = if name.is_v0 { owner(&name.krate, self.local) } else { Owner::Foreign };
             Box::new(Named {
-                is_quiet: self.rules.is_quiet(&name.krate),
+                is_quiet: owner != Owner::Local && self.rules.is_quiet(&name.krate),
                 owner: Some(owner),
                 rule: self.rules.first(&name),
                 is_closed: self.rules.is_closed(&name),
                 is_barrier: owner == Owner::Log || is_barrier(&name.path),
                 mentions_local: self.local.iter().any(|krate| name.mentions(krate)),
-                mentions_engine: ENGINE.iter().any(|krate| name.mentions(krate)),
+                mentions_engine: ENGINE.iter().any(|krate| name.mentions(krate))
+                    || (name.mentions(LISTS) && !self.local.contains(LISTS)),
                 name,
             })
         })
@@ -137,16 +139,6 @@ impl<'a> Program<'a> {
 
     pub(crate) fn path(&self, id: Id) -> &str {
         &self.named(id).name.path
-    }
-
-    fn owner(&self, krate: &str) -> Owner {
-        match krate {
-            _ if ENGINE.contains(&krate) => Owner::Engine,
-            _ if self.local.contains(krate) => Owner::Local,
-            _ if LOG.contains(&krate) => Owner::Log,
-            _ if STD.contains(&krate) => Owner::Std,
-            _ => Owner::Registry,
-        }
     }
 
     /// Whether the first type argument of a function is the engine's.
@@ -226,6 +218,18 @@ impl<'a> Program<'a> {
     }
 }
 
+/// Who wrote a crate, where `local` are those of the workspace.
+fn owner(krate: &str, local: &HashSet<String>) -> Owner {
+    match krate {
+        _ if ENGINE.contains(&krate) => Owner::Engine,
+        _ if local.contains(krate) => Owner::Local,
+        LISTS => Owner::Engine,
+        _ if LOG.contains(&krate) => Owner::Log,
+        _ if STD.contains(&krate) => Owner::Std,
+        _ => Owner::Registry,
+    }
+}
+
 /// A step's body may do as it likes, and another workflow is looked at for itself. Arguments are encoded in workflow code.
 fn is_barrier(path: &str) -> bool {
     if !path.contains(" as aether_core::") {
@@ -234,4 +238,21 @@ fn is_barrier(path: &str) -> bool {
     let of_step =
         path.rsplit_once("Step>::").is_some_and(|(_, method)| !method.contains("::") && method != "encode");
     of_step || path.ends_with("Workflow>::run")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_crate_of_the_workspace_is_looked_at_whatever_it_is_called() {
+        let local: HashSet<String> =
+            ["inventory", "log", "hashbrown", "aether_core"].map(str::to_owned).into();
+        for name in ["inventory", "log", "hashbrown"] {
+            assert_eq!(owner(name, &local), Owner::Local, "{name}");
+        }
+        assert_eq!(owner("aether_core", &local), Owner::Engine);
+        assert_eq!(owner("inventory", &HashSet::new()), Owner::Engine);
+        assert_eq!(owner("serde", &local), Owner::Registry);
+    }
 }
