@@ -44,10 +44,36 @@ impl Name {
 
     /// Whether the `HashMap` or `HashSet` in it names a hasher that is not random. Symbols leave the default out.
     pub(crate) fn has_hasher_of_its_own(&self) -> bool {
-        let of = |mark: &str, usual| Some((self.shown.find(mark)? + mark.len(), usual));
-        let Some((start, usual)) = of("::HashMap<", 2).or_else(|| of("::HashSet<", 1)) else { return false };
-        let arguments = arguments(&self.shown[start..]);
-        arguments.len() > usual && !arguments.last().is_some_and(|hasher| hasher.contains("RandomState"))
+        let Some((usual, arguments)) = self.hash_collection() else { return false };
+        let mut others =
+            arguments.into_iter().skip(usual).filter(|other| !other.ends_with("::Global")).peekable();
+        let is_random = |other: &str| other.contains("RandomState") || other.contains("DefaultHashBuilder");
+        others.peek().is_some() && !others.any(is_random)
+    }
+
+    /// The types of keys and values of the hash collection in it; a set has no values.
+    pub(crate) fn keys_and_values(&self) -> Option<(&str, Option<&str>)> {
+        let (usual, arguments) = self.hash_collection()?;
+        let value = arguments.get(1).filter(|_| usual > 1);
+        Some((arguments.first()?.trim(), value.map(|value| value.trim())))
+    }
+
+    /// How many types the entries of the hash collection in it have, and all its type arguments.
+    fn hash_collection(&self) -> Option<(usize, Vec<&str>)> {
+        const COLLECTIONS: [(&str, usize); 4] =
+            [("::HashMap<", 2), ("::HashSet<", 1), ("::DashMap<", 2), ("::DashSet<", 1)];
+        COLLECTIONS.into_iter().find_map(|(mark, usual)| {
+            let start = self.shown.find(mark)? + mark.len();
+            Some((usual, arguments(&self.shown[start..])))
+        })
+    }
+
+    /// The first type argument of the function itself.
+    pub(crate) fn first_argument(&self) -> Option<&str> {
+        let method = self.path.rsplit("::").next()?;
+        let mark = format!("::{method}::<");
+        let start = self.shown.rfind(&mark)? + mark.len();
+        arguments(&self.shown[start..]).first().map(|argument| argument.trim())
     }
 
     /// The last type argument of a type that is called `of`, where one occurs in the name.
@@ -73,6 +99,16 @@ impl Name {
             None => out,
         }
     }
+}
+
+/// Whether the type `ty` occurs in a text, as a whole name.
+pub(crate) fn mentions_type(text: &str, ty: &str) -> bool {
+    let is_name = |c: char| c.is_alphanumeric() || c == '_' || c == ':';
+    !ty.is_empty()
+        && text.match_indices(ty).any(|(at, _)| {
+            !text[..at].ends_with(is_name)
+                && !text[at + ty.len()..].starts_with(|c: char| is_name(c) || c == '<')
+        })
 }
 
 /// The arguments of a list of which the opening bracket was read, at its own depth.
@@ -254,6 +290,31 @@ mod tests {
         ] {
             assert_eq!(canonical(shown), path, "{shown}");
         }
+    }
+
+    #[test]
+    fn the_types_of_a_hash_collection_are_read() {
+        let of = |shown: &str| Name { shown: shown.into(), path: canonical(shown), ..Name::default() };
+        let map = of("<hashbrown::map::HashMap<&str, (u8, a::B<u8>)>>::iter");
+        assert_eq!(map.keys_and_values(), Some(("&str", Some("(u8, a::B<u8>)"))));
+        assert!(!map.has_hasher_of_its_own());
+        let set = of("<&std::collections::hash::set::HashSet<u8> as a::IntoIterator>::into_iter");
+        assert_eq!(set.keys_and_values(), Some(("u8", None)));
+        for (hasher, is_own) in [
+            ("foldhash::fast::RandomState", false),
+            ("foldhash::fast::RandomState, allocator_api2::stable::alloc::global::Global", false),
+            ("hashbrown::hasher::DefaultHashBuilder", false),
+            ("a::Fixed, allocator_api2::stable::alloc::global::Global", true),
+            ("a::Fixed", true),
+        ] {
+            let map = of(&format!("<hashbrown::map::HashMap<u8, u8, {hasher}>>::iter"));
+            assert_eq!(map.has_hasher_of_its_own(), is_own, "{hasher}");
+        }
+        let sorted = of("<[(char, usize)]>::sort_by_key::<(usize, char), a::{closure#1}>");
+        assert_eq!(sorted.first_argument(), Some("(usize, char)"));
+        assert!(mentions_type("(usize, char)", "char") && !mentions_type("(u8, charm)", "char"));
+        assert!(mentions_type("&alloc::string::String", "alloc::string::String"));
+        assert!(!mentions_type("my::alloc::string::String", "alloc::string::String"));
     }
 
     #[test]

@@ -277,7 +277,7 @@ pub(crate) fn counts_up(name: &Name) -> bool {
 pub(crate) fn forgets_order(name: &Name) -> bool {
     let method = name.path.rsplit("::").next().unwrap_or_default();
     let of = name.shown.split(" as ").next().unwrap_or_default();
-    let of_map = name.path.starts_with('<') && of.contains("std::collections::hash::");
+    let of_map = name.path.starts_with('<') && is_hashed(of);
     match method {
         // Sums of floating-point numbers depend on the order.
         "sum" | "product" => of_map && !name.shown.contains("f64>") && !name.shown.contains("f32>"),
@@ -290,7 +290,34 @@ pub(crate) fn forgets_order(name: &Name) -> bool {
                     .iter()
                     .any(|of| into.ends_with(of))
         }
-        _ => method.starts_with("sort"),
+        // Of those with a comparison of their own, `Steps` looks at what they compare.
+        _ => ["sort", "sort_unstable", "sorted", "sorted_unstable"].contains(&method),
+    }
+}
+
+/// Whether the name of a type is one of a hash collection, or of what goes through one.
+pub(crate) fn is_hashed(of: &str) -> bool {
+    ["std::collections::hash::", "hashbrown::", "dashmap::"].iter().any(|krate| of.contains(krate))
+}
+
+/// How a sort that does not compare whole elements tells which is first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SortBy {
+    Comparison,
+    Key,
+}
+
+/// Whether this call sorts by a comparison, or by a key.
+pub(crate) fn sorts_by(name: &Name) -> Option<SortBy> {
+    match name.path.rsplit("::").next().unwrap_or_default() {
+        "sort_by" | "sort_unstable_by" | "sorted_by" | "sorted_unstable_by" => Some(SortBy::Comparison),
+        "sort_by_key"
+        | "sort_unstable_by_key"
+        | "sort_by_cached_key"
+        | "sorted_by_key"
+        | "sorted_unstable_by_key"
+        | "sorted_by_cached_key" => Some(SortBy::Key),
+        _ => None,
     }
 }
 
@@ -358,6 +385,45 @@ mod tests {
         let shown = "<*const u8 as core::fmt::Debug>::fmt";
         assert!(counts(shown, Owner::Std, Owner::Local) && !counts(shown, Owner::Std, Owner::Registry));
         assert!(!counts("std::backtrace::Backtrace::capture", Owner::Registry, Owner::Registry));
+    }
+
+    #[test]
+    fn only_a_sort_of_whole_elements_forgets_the_order_by_itself() {
+        for (method, forgets, by) in [
+            ("sort", true, None),
+            ("sort_unstable", true, None),
+            ("sort_by", false, Some(SortBy::Comparison)),
+            ("sort_unstable_by", false, Some(SortBy::Comparison)),
+            ("sort_by_key", false, Some(SortBy::Key)),
+            ("sort_by_cached_key", false, Some(SortBy::Key)),
+            ("sort_floats", false, None),
+        ] {
+            let name = name(&format!("[(u8, u8)]::{method}"));
+            assert_eq!((forgets_order(&name), sorts_by(&name)), (forgets, by), "{method}");
+        }
+    }
+
+    #[test]
+    fn hash_maps_of_other_crates_are_doors() {
+        let rules = Rules::new();
+        let level = |path: &str| {
+            let door = door(&rules, path, Owner::Local).filter(|door| door.kind == "hash");
+            door.map(|door| door.level)
+        };
+        for path in [
+            "hashbrown::map::HashMap::iter",
+            "hashbrown::map::HashMap::into_values",
+            "<&hashbrown::map::HashMap as core::iter::traits::collect::IntoIterator>::into_iter",
+            "hashbrown::set::HashSet::union",
+            "<hashbrown::set::HashSet as core::fmt::Debug>::fmt",
+            "dashmap::DashMap::iter_mut",
+            "<dashmap::DashMap as core::iter::traits::collect::IntoIterator>::into_iter",
+            "dashmap::set::DashSet::iter",
+        ] {
+            assert_eq!(level(path), Some(Level::Error), "{path}");
+        }
+        assert_eq!(level("dashmap::DashMap::retain"), Some(Level::Note));
+        assert_eq!(level("hashbrown::map::HashMap::get"), None);
     }
 
     #[test]

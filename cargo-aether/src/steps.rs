@@ -8,9 +8,9 @@ use std::collections::HashSet;
 use crate::graph::nodes::Id;
 use crate::graph::parts::Kind;
 use crate::mir::Oddity;
-use crate::names::Name;
+use crate::names::{Name, mentions_type};
 use crate::program::{Named, Program};
-use crate::rules::{Door, Level, Owner, counts_up, forgets_order, is_foreign};
+use crate::rules::{Door, Level, Owner, SortBy, counts_up, forgets_order, is_foreign, is_hashed, sorts_by};
 
 /// A node as it is reached; the same one counts otherwise where another reaches it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -122,7 +122,7 @@ impl Steps<'_> {
         let door = match node.kind {
             Kind::Static | Kind::ThreadLocal if is_own && named.owner == Some(Owner::Local) && !is_made => {
                 let kind = if node.kind == Kind::Static { "static" } else { "thread_local" };
-                Some((kind, self.level_of_static(at.id)))
+                Some((kind, self.level_of_static(at.id, to)))
             }
             _ => None,
         };
@@ -139,7 +139,10 @@ impl Steps<'_> {
         if door.kind == "hash" {
             // A map that copies or compares itself does not show its order, nor does the `Debug` of a foreign type that is
             // shown to nobody.
-            let is_own = from.trim_start_matches('<').starts_with("std::collections::hash::");
+            let of = from.trim_start_matches('<');
+            let is_own = ["std::collections::hash::", "hashbrown::", "dashmap::"]
+                .iter()
+                .any(|collections| of.starts_with(collections));
             let is_shown = at.behind == Owner::Registry && path.ends_with("core::fmt::Debug>::fmt");
             if is_own || is_shown {
                 return Step::default();
@@ -174,16 +177,64 @@ impl Steps<'_> {
             let door = self.program.rules.door(named.rule, &named.name, Owner::Local, Owner::Local);
             door.is_some_and(|door| door.kind == "hash" && door.level == Level::Error)
         };
-        let is_use = |to: Id| forgets_order(&self.program.named(to).name) || self.is_blind_fold(to);
-        let walks = references.iter().filter(|(to, _)| is_walk(*to)).count();
+        let walked: Vec<Id> = references.iter().map(|(to, _)| *to).filter(|to| is_walk(*to)).collect();
+        let is_use = |to: Id| {
+            forgets_order(&self.program.named(to).name)
+                || self.is_blind_fold(to)
+                || self.sorts_by_keys_of(to, &walked)
+        };
+        let walks = walked.len();
         let uses = references.iter().filter(|(to, _)| is_use(*to)).count();
         walks <= uses
+    }
+
+    /// Whether this sorts by the keys of one of the collections that are walked: of equal keys there are none, so that no two
+    /// entries are left in the order in which they came. Which of two values of one type is compared, no name says.
+    fn sorts_by_keys_of(&self, sort: Id, walked: &[Id]) -> bool {
+        let Some(by) = sorts_by(&self.program.named(sort).name) else { return false };
+        walked.iter().any(|walk| {
+            let Some((key, value)) = self.program.named(*walk).name.keys_and_values() else { return false };
+            let key = key.trim_start_matches('&');
+            if value.is_some_and(|value| mentions_type(value, key)) {
+                return false;
+            }
+            match by {
+                SortBy::Key => {
+                    self.program.named(sort).name.first_argument().is_some_and(|by| mentions_type(by, key))
+                }
+                SortBy::Comparison => self.compares(sort, key),
+            }
+        })
+    }
+
+    /// Whether the comparison of a sort compares values of this type.
+    fn compares(&self, sort: Id, ty: &str) -> bool {
+        let is_comparison = |path: &str| {
+            path.ends_with("core::cmp::Ord>::cmp") || path.ends_with("core::cmp::PartialOrd>::partial_cmp")
+        };
+        // Sorts of the standard library call one another before the closure is called.
+        let (mut ways, mut seen) = (vec![sort], HashSet::from([sort]));
+        while let Some(at) = ways.pop().filter(|_| seen.len() < 128) {
+            let is_closure = self.program.path(at).contains("{closure");
+            for &(to, _) in self.program.graph.named_by(at) {
+                let name = &self.program.named(to).name;
+                if is_closure && is_comparison(&name.path) && mentions_type(&name.shown, ty) {
+                    return true;
+                }
+                let leads_on =
+                    ["{closure", "sort", "cmp::Ordering::then"].iter().any(|on| name.path.contains(on));
+                if leads_on && seen.insert(to) {
+                    ways.push(to);
+                }
+            }
+        }
+        false
     }
 
     /// Whether this is a fold over a hash map whose closure adds whole numbers, or the like.
     fn is_blind_fold(&self, fold: Id) -> bool {
         let name = &self.program.named(fold).name;
-        let is_fold = name.path.ends_with("::fold") && name.shown.contains("std::collections::hash::");
+        let is_fold = name.path.ends_with("::fold") && is_hashed(&name.shown);
         if !is_fold {
             return false;
         }
@@ -203,22 +254,41 @@ impl Steps<'_> {
         false
     }
 
-    /// What is computed once in a cell is looked at itself, and what is kept there may be a cache: unless it counts.
-    fn level_of_static(&self, from: Id) -> Level {
-        const CELLS: [&str; 6] = [
+    /// What is computed once in a cell is looked at itself, and what is kept there may be a cache: unless it counts. Whether a
+    /// static is such a cell, its type would say, which no name does: one that is filled by a function of its own names that
+    /// function, and of the others there are no more than are filled here.
+    fn level_of_static(&self, from: Id, of: Id) -> Level {
+        const WITH_A_FUNCTION: [&str; 4] = [
             "<std::sync::lazy_lock::LazyLock as core::ops::deref::Deref>",
             "std::sync::lazy_lock::LazyLock::force",
-            "std::sync::once_lock::OnceLock::get_or_init",
             "<once_cell::sync::Lazy as core::ops::deref::Deref>",
             "once_cell::sync::Lazy::force",
-            "once_cell::sync::OnceCell::get_or_init",
         ];
+        const FILLED_HERE: [&str; 2] =
+            ["std::sync::once_lock::OnceLock::get_or_init", "once_cell::sync::OnceCell::get_or_init"];
         let references = self.program.graph.named_by(from);
-        let any =
-            |is: &dyn Fn(&Name) -> bool| references.iter().any(|(to, _)| is(&self.program.named(*to).name));
-        let is_lazy_static = |name: &Name| name.shown.contains("lazy_static::lazy::Lazy");
-        let is_cell =
-            any(&|name| is_lazy_static(name) || CELLS.iter().any(|cell| name.path.starts_with(cell)));
-        if is_cell && !any(&counts_up) { Level::Note } else { Level::Error }
+        let calls = |is: &dyn Fn(&Name) -> bool| {
+            references.iter().filter(|(to, _)| is(&self.program.named(*to).name)).count()
+        };
+        let begins = |name: &Name, cells: &[&str]| cells.iter().any(|cell| name.path.starts_with(cell));
+        let is_cell = if self.names_code(of) {
+            calls(&|name| begins(name, &WITH_A_FUNCTION)) > 0
+        } else {
+            let is_plain = |to: &Id| {
+                let is_static = matches!(self.program.graph.node(*to).kind, Kind::Static | Kind::ThreadLocal);
+                is_static && self.program.named(*to).owner == Some(Owner::Local) && !self.names_code(*to)
+            };
+            let plain: HashSet<Id> = references.iter().map(|(to, _)| *to).filter(is_plain).collect();
+            let filled =
+                calls(&|name| begins(name, &FILLED_HERE) || name.shown.contains("lazy_static::lazy::Lazy"));
+            plain.len() <= filled
+        };
+        if is_cell && calls(&counts_up) == 0 { Level::Note } else { Level::Error }
+    }
+
+    /// Whether a static holds the address of a function.
+    fn names_code(&self, of: Id) -> bool {
+        let names = self.program.graph.named_by(of);
+        names.iter().any(|(to, _)| matches!(self.program.graph.node(*to).kind, Kind::Code | Kind::Elsewhere))
     }
 }

@@ -16,6 +16,7 @@ either = "1"
 fastrand = "2"
 futures = "0.3"
 getrandom = "0.4"
+hashbrown = "0.17"
 hex = "0.4"
 indexmap = { version = "2", features = ["serde"] }
 itertools = "0.15"

@@ -33,6 +33,10 @@ fn map() -> HashMap<String, u64> {
     HashMap::new()
 }
 
+fn bigger() -> hashbrown::HashMap<String, u64> {
+    hashbrown::HashMap::new()
+}
+
 doors! { in_clock of_clock:
     e_chrono = chrono::Utc::now();
     f_chrono_local = chrono::Local::now();
@@ -72,6 +76,10 @@ doors! { in_spawn of_spawn:
 
 doors! { in_hash of_hash:
     t_json = serde_json::to_string(&map());
+    u_hashbrown = bigger().iter().next();
+    v_hashbrown_for = bigger().into_iter().next();
+    w_hashbrown_shown = format!("{:?}", bigger());
+    x_hashbrown_set = hashbrown::HashSet::<u8>::new().drain().next();
 }
 
 doors! { in_backtrace of_backtrace:
