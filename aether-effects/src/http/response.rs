@@ -137,7 +137,8 @@ impl HttpResponse {
 
     /// The response, unless it is about the idempotency key of the request that it answers: statuses 409 and 422 say many
     /// things, and are about the key where the body speaks of it.
-    pub(crate) fn unless_about_key(self) -> Result<Self, HttpError> {
+    #[doc(hidden)]
+    pub fn unless_about_key(self) -> Result<Self, HttpError> {
         match about_key(self.exchange(), self.status, self.retry_after(), &self.text()) {
             Some(error) => Err(error),
             None => Ok(self),

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use aether_core::failure::Failure;
 use aether_core::step::BodyCall;
-use aether_effects::http::{Body, HttpResponse};
+use aether_effects::http::{Body, Exchange, HttpResponse};
 use serde::Deserialize;
 
 use super::answers::Answers;
@@ -172,11 +172,22 @@ fn behaviour(
     Behaviour::Stub(Arc::new(move |_, args| {
         let answer = Arc::clone(&answer);
         Box::pin(async move {
-            let (takes, response) = answer(&args.decode()?);
+            let call: HttpCall = args.decode()?;
+            let (takes, response) = answer(&call);
             tokio::time::sleep(takes).await;
-            effect_result(response)
+            effect_result(response.and_then(|response| unless_about_key(&call, response)))
         })
     }))
+}
+
+/// What the effect makes of an answer: one that speaks of the key of a request which may change the world does not say
+/// what came of it.
+fn unless_about_key(call: &HttpCall, response: HttpResponse) -> Result<HttpResponse, Failure> {
+    let HttpCall { method, url, .. } = call.clone();
+    match (Exchange { method, url }).changes_world() {
+        true => Ok(response.unless_about_key()?),
+        false => Ok(response),
+    }
 }
 
 #[cfg(test)]
