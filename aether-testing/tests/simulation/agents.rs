@@ -80,3 +80,27 @@ async fn hand_offs_and_summaries_survive_every_crash_and_every_fault(sim: Sim<co
     assert!(!crashed.in_doubt.is_empty(), "between intent and outcome of the refund: {crashed:?}");
     sim.fail_at_every_call("Where is my money?".into()).await;
 }
+
+/// Ask two models of one name at once.
+#[workflow]
+async fn asked_at_once(cx: &mut Cx) -> Result<Vec<String>> {
+    let (left, right) = cx
+        .join((
+            async |cx: &mut Cx| cx.llm("rate").user("left").text().await,
+            async |cx: &mut Cx| cx.llm("rate").user("right").text().await,
+        ))
+        .await;
+    let mut said = vec![left?, right?];
+    said.sort();
+    Ok(said)
+}
+
+#[tokio::test]
+async fn questions_that_are_asked_at_once_get_answers_of_their_own() {
+    let sim = Sim::new::<asked_at_once>().model_seq("rate", ["one", "two"]);
+    assert_eq!(sim.run(()).await.assert_completed(), &["one", "two"]);
+    let each = |report: &aether_testing::SimReport<asked_at_once>| {
+        assert_eq!(report.assert_completed(), &["one", "two"]);
+    };
+    sim.every_schedule((), 60).check(each).await;
+}

@@ -150,6 +150,19 @@ async fn a_probe_finds_what_the_stub_did_or_what_it_is_told() {
     assert!(told(denied.stub_probe::<pay>(|_| Probe::DidNotHappen)).await.contains("did not happen"));
 }
 
+#[tokio::test]
+async fn a_stub_in_place_of_a_real_body_is_looked_for_in_the_simulated_world() {
+    let told = async |sim: Sim<paying>| sim.run(()).await.assert_completed().clone();
+    let stubbed = Sim::new::<paying>().real::<pay>().in_doubt::<pay>();
+    assert!(told(stubbed).await.contains("its probe cannot tell"));
+    let crashed = Sim::new::<paying>().real::<pay>().stub::<pay>(|cents| Ok(cents + 1));
+    assert!(!crashed.crash_at_every_append(()).await.in_doubt.is_empty());
+    let some = Sim::new::<paying>().in_doubt::<pay>().when::<pay>(|cents| *cents > 9).real();
+    assert!(told(some).await.contains("its probe cannot tell"));
+    let asked = Sim::new::<paying>().real::<pay>().in_doubt::<pay>().real_probe::<pay>();
+    assert!(told(asked).await.contains("the real probe of 5"));
+}
+
 /// Take back.
 #[step(effect = "tool", idempotent)]
 async fn take_back(_cx: &mut StepCx, item: u32, _booked: Option<u32>) -> Result<()> {
@@ -309,4 +322,27 @@ async fn the_order_of_a_map_in_an_argument_is_no_order_of_the_run() {
     for _ in 0..4 {
         assert!(sim.every_interleaving(10, ()).await.exhaustive);
     }
+}
+
+/// Order, and tell what came of it.
+#[workflow]
+async fn orders(cx: &mut Cx) -> Result<String> {
+    Ok(match cx.http().post(format!("{SHOP}/orders")).send().await {
+        Ok(answer) => answer.status.to_string(),
+        Err(error) => error.to_string(),
+    })
+}
+
+#[tokio::test]
+async fn an_answer_about_the_key_leaves_the_outcome_unknown_as_it_does_outside() {
+    for (status, body, told) in [
+        (409, "the Idempotency-Key is in use", "in progress"),
+        (422, "idempotency key with another body", "key"),
+    ] {
+        let report = Sim::new::<orders>().http("POST", "*", move |_| (status, body)).run(()).await;
+        let said = report.assert_completed();
+        assert!(said.contains(told) && *said != status.to_string(), "{said}");
+    }
+    let other = Sim::new::<orders>().http("POST", "*", |_| (409, "sold out")).run(()).await;
+    assert_eq!(other.assert_completed(), "409");
 }

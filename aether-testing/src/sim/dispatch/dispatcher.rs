@@ -3,7 +3,8 @@
 //! Promise: a call that no script answers stops the simulation; nothing real runs unasked, except `pure` bodies. A probe
 //! that has no script finds what the stubs did.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::future::poll_fn;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -54,16 +55,26 @@ pub(crate) struct StubDispatcher {
 #[derive(Debug, Default)]
 struct State {
     turns: Turns,
-    /// The newest question of each call of a model.
+    /// The question of each call of a model whose body is polled.
     asked: BTreeMap<String, usize>,
     calls: Vec<CallRecord>,
     /// What this process writes to.
     store: Option<Arc<CrashStore>>,
     /// What each world-changing call did to the simulated world.
     world: BTreeMap<IdempotencyKey, Probe<Payload>>,
+    /// The calls whose real bodies ran, or were about to.
+    real: BTreeSet<IdempotencyKey>,
 }
 
 impl State {
+    fn note_real(&mut self, key: IdempotencyKey, is_real: bool) {
+        if is_real {
+            self.real.insert(key);
+        } else {
+            self.real.remove(&key);
+        }
+    }
+
     fn take_back(&mut self, path: &str, key: &IdempotencyKey) {
         self.world.remove(key);
         self.turns.put_back(path, &key.to_string());
@@ -101,8 +112,8 @@ impl StubDispatcher {
         self.trouble.set(error);
     }
 
-    /// Number of the answer to the question that this call of a model is about to ask. The body asks as soon as it
-    /// was let through, so that no other question of this name comes between.
+    /// Number of the answer to the question that this call of a model asks. Bodies of calls of one name may be under way
+    /// side by side: it is the question of the one that is polled.
     pub(super) fn model_turn(&self, call: &str) -> usize {
         self.state().asked.get(call).copied().unwrap_or_default()
     }
@@ -143,8 +154,8 @@ impl StubDispatcher {
         if call.options.class == EffectClass::Pure {
             return Ok(Behaviour::Real);
         }
-        if let Some(name) = self.scripts.models.answered_call(call.path) {
-            self.ask_model(name, call.path, &key);
+        if self.scripts.models.answered_call(call.path).is_some() {
+            self.ask_model(call.path, &key);
             return Ok(Behaviour::Real);
         }
         let servers = http::answers(&self.scripts.http, call);
@@ -170,13 +181,30 @@ impl StubDispatcher {
     }
 
     /// Counts a question to a model; the scripted client answers it.
-    fn ask_model(&self, name: &str, path: &str, key: &str) {
+    fn ask_model(&self, path: &str, key: &str) {
         let mut state = self.state();
-        let turn = match state.turns.given_before(path, key) {
-            Some(given) => given.turn,
-            None => state.turns.give(path, key, 0),
-        };
-        state.asked.insert(name.into(), turn);
+        if state.turns.given_before(path, key).is_none() {
+            state.turns.give(path, key, 0);
+        }
+    }
+
+    /// A body that asks a model, if this is one: whenever it is polled, the question is its own.
+    fn asking(
+        &self,
+        call: &BodyCall<'_>,
+        mut body: BoxFuture<'static, BodyResult>,
+    ) -> BoxFuture<'static, BodyResult> {
+        let Some(name) = self.scripts.models.answered_call(call.path).map(str::to_owned) else { return body };
+        let (path, state) = (call.path.to_owned(), Arc::clone(&self.state));
+        let key = IdempotencyKey::new(call.run, call.command, call.attempt).to_string();
+        Box::pin(poll_fn(move |cx| {
+            let mut asking = state.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(turn) = asking.turns.turn_of(&path, &key) {
+                asking.asked.insert(name.clone(), turn);
+            }
+            drop(asking);
+            body.as_mut().poll(cx)
+        }))
     }
 
     /// The answer of the first matcher that fits and is not used up, or the answer for all other calls.
@@ -211,7 +239,7 @@ impl StubDispatcher {
             return Some(behaviour.clone());
         }
         answers.iter().find_map(|(matcher, answers)| {
-            let behaviour = answers.get(state.turns.used(path, *matcher))?;
+            let behaviour = answers.get(state.turns.next(path, *matcher))?;
             state.turns.give(path, key, *matcher);
             Some(behaviour.clone())
         })
@@ -326,7 +354,7 @@ impl Interceptor for StubDispatcher {
             self.take_back(call);
             return Box::pin(pending());
         }
-        let body = self.begin_when_due(call, &store, body);
+        let body = self.begin_when_due(call, &store, self.asking(call, body));
         let pure = call.options.class == EffectClass::Pure;
         let scheduler = self.scheduler.clone().filter(|_| !pure);
         let (name, command) =
@@ -353,7 +381,9 @@ impl Interceptor for StubDispatcher {
         if call.options.class.changes_world() {
             self.state().world.insert(cx.idempotency_key(), Probe::Unknown);
         }
-        match self.behaviour(call, cx) {
+        let behaviour = self.behaviour(call, cx);
+        self.state().note_real(cx.idempotency_key(), matches!(behaviour, Ok(Behaviour::Real)));
+        match behaviour {
             Ok(Behaviour::Stub(answer)) => {
                 let answer = answer(cx.clone(), call.args.clone());
                 Some(self.play(call, cx, self.sending(call, cx, answer)))
@@ -373,15 +403,16 @@ impl Interceptor for StubDispatcher {
     }
 
     fn probe(&self, call: &BodyCall<'_>, cx: &StepCx) -> Option<BoxFuture<'static, ProbeResult>> {
-        let found = match self.scripts.probes.get(call.path) {
-            Some(ProbeStub::Real) => return None,
-            Some(ProbeStub::Answer(look)) => look(call.args),
-            None => {
-                let found = self.state().world.get(&cx.idempotency_key()).cloned();
-                Ok(Ok(found.unwrap_or(Probe::DidNotHappen)))
+        let (key, stub) = (cx.idempotency_key(), self.scripts.probes.get(call.path));
+        match stub {
+            Some(ProbeStub::Real) => None,
+            Some(ProbeStub::Answer(look)) => Some(Box::pin(ready(look(call.args)))),
+            Some(ProbeStub::OfRealBodies) if self.state().real.contains(&key) => None,
+            Some(ProbeStub::OfRealBodies) | None => {
+                let found = self.state().world.get(&key).cloned();
+                Some(Box::pin(ready(Ok(Ok(found.unwrap_or(Probe::DidNotHappen))))))
             }
-        };
-        Some(Box::pin(ready(found)))
+        }
     }
 }
 

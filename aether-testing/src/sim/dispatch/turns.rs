@@ -3,7 +3,7 @@
 //! Promise: a call whose answer was lost in a crash is given the same one again; a call that died before it did anything
 //! uses none up.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Where answers are counted for requests of a workflow, whatever effect makes them.
 pub(super) const HTTP: &str = "http";
@@ -15,6 +15,8 @@ pub(super) struct Turns {
     process: usize,
     /// Number of answers given, by path and by matcher: the rest of a script has the number of its matchers.
     used: BTreeMap<(String, usize), usize>,
+    /// Answers that were put back, by path and by matcher: they are given before the next ones.
+    put_back: BTreeMap<(String, usize), BTreeSet<usize>>,
     /// The answer that each path and key was given last.
     given: BTreeMap<(String, String), Given>,
 }
@@ -34,9 +36,11 @@ impl Turns {
         self.process += 1;
     }
 
-    /// How many answers of a matcher are used.
-    pub(super) fn used(&self, path: &str, matcher: usize) -> usize {
-        self.used.get(&(path.to_owned(), matcher)).copied().unwrap_or_default()
+    /// The number of the next answer of a matcher.
+    pub(super) fn next(&self, path: &str, matcher: usize) -> usize {
+        let of = (path.to_owned(), matcher);
+        let put_back = self.put_back.get(&of).and_then(|turns| turns.first());
+        put_back.or_else(|| self.used.get(&of)).copied().unwrap_or_default()
     }
 
     /// The answer that a process which died was given for this call.
@@ -47,11 +51,19 @@ impl Turns {
         before.then_some(*given)
     }
 
+    /// The number of the answer that a call was given.
+    pub(super) fn turn_of(&self, path: &str, key: &str) -> Option<usize> {
+        self.given.get(&(path.to_owned(), key.to_owned())).map(|given| given.turn)
+    }
+
     /// Uses the next answer of a matcher up; returns its number.
     pub(super) fn give(&mut self, path: &str, key: &str, matcher: usize) -> usize {
-        let used = self.used.entry((path.to_owned(), matcher)).or_default();
-        let turn = *used;
-        *used += 1;
+        let of = (path.to_owned(), matcher);
+        let turn = self.put_back.get_mut(&of).and_then(BTreeSet::pop_first).unwrap_or_else(|| {
+            let used = self.used.entry(of).or_default();
+            *used += 1;
+            *used - 1
+        });
         let given = Given { process: self.process, matcher, turn };
         self.given.insert((path.to_owned(), key.to_owned()), given);
         turn
@@ -60,9 +72,8 @@ impl Turns {
     /// Puts the answer of a call back that died before it did anything.
     pub(super) fn put_back(&mut self, path: &str, key: &str) {
         for path in [path, HTTP] {
-            let given = self.given.remove(&(path.to_owned(), key.to_owned()));
-            if let Some(used) = given.and_then(|given| self.used.get_mut(&(path.to_owned(), given.matcher))) {
-                *used = used.saturating_sub(1);
+            if let Some(given) = self.given.remove(&(path.to_owned(), key.to_owned())) {
+                self.put_back.entry((path.to_owned(), given.matcher)).or_default().insert(given.turn);
             }
         }
     }

@@ -71,4 +71,6 @@ pub(crate) enum ProbeStub {
     Answer(Arc<dyn Fn(&Payload) -> ProbeResult + Send + Sync>),
     /// The real probe looks.
     Real,
+    /// The real probe looks for calls whose real body ran; what a stub did, the simulated world knows.
+    OfRealBodies,
 }

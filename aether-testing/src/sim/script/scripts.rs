@@ -45,9 +45,9 @@ impl Scripts {
         self.probes.insert(S::DEF.path.into(), stub);
     }
 
-    /// The probe of a step whose real body runs looks for real, unless the test stubs it.
+    /// The probe of a step looks for real where the real body ran, unless the test stubs it.
     pub(crate) fn look_for_real<S: Step>(&mut self) {
-        self.probes.entry(S::DEF.path.into()).or_insert(ProbeStub::Real);
+        self.probes.entry(S::DEF.path.into()).or_insert(ProbeStub::OfRealBodies);
     }
 
     pub(crate) fn get(&self, path: &str) -> Option<&Script> {
