@@ -12,6 +12,7 @@ use std::task::{Poll, Waker};
 
 use crate::journal::event::{Event, ForkDecided};
 use crate::journal::kept::{KeptCall, KeptCalls};
+use crate::journal::obligations::{COMPENSATE, undoes_another};
 use crate::journal::resources::Resources;
 use crate::journal::version_marks::{Mark, VersionMarks};
 use crate::sched::HashMap;
