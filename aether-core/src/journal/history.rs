@@ -124,7 +124,8 @@ impl Folding {
         let Some(command) = event.command().filter(|command| undoes_another(command)) else { return };
         let place = command.place();
         let had_lost = |(decided, winner): &(Place, Option<String>)| {
-            is_below(place, decided.as_str()) && !winner.as_deref().is_some_and(|winner| is_below(place, winner))
+            is_below(place, decided.as_str())
+                && !winner.as_deref().is_some_and(|winner| is_below(place, winner))
         };
         let is_known = self.gone_on_with.iter().any(|known| known.as_str() == place);
         if !is_known && self.decided.iter().any(had_lost) {

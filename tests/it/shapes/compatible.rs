@@ -33,7 +33,9 @@ where
         }
         if let Err(error) = engine.verify(run.id()).await {
             let after = Journal::read(&place.store, "order").await;
-            for event in &after.events { eprintln!("{}", serde_json::to_string(event).unwrap()); }
+            for event in &after.events {
+                eprintln!("{}", serde_json::to_string(event).unwrap());
+            }
             panic!("{error}, {}", stopped());
         }
         let after = Journal::read(&place.store, "order").await;

@@ -202,8 +202,9 @@ impl Journal {
             let error = JournalError::Unreadable { position: began, reason };
             return Err(Fault::Journal { run: run.clone(), error });
         };
-        let unwinding =
-            self.unwinding.map(|(end, history)| Unwinding { end: *end, history: history.finish().unwinding() });
+        let unwinding = self
+            .unwinding
+            .map(|(end, history)| Unwinding { end: *end, history: history.finish().unwinding() });
         Ok(Read {
             created,
             code,
