@@ -3,6 +3,8 @@
 //! Promise: frames are checked, folded and let go of as they come, so that a long journal is never in memory as a whole; a
 //! journal that is damaged is a fault of its run alone.
 
+use std::collections::BTreeSet;
+
 use jiff::Timestamp;
 
 use crate::engine::advance::forking::{Beginning, ReadBeginning};
@@ -18,7 +20,7 @@ use crate::store::api::Store;
 use crate::store::open_waits::OpenWaits;
 use crate::store::pages::Pages;
 use crate::vocabulary::code::RunCode;
-use crate::vocabulary::id::{Position, RunId};
+use crate::vocabulary::id::{CommandId, Position, RunId};
 
 /// Events that are read at once.
 const PAGE: u64 = 2_000;
@@ -106,6 +108,7 @@ struct Undoing {
     /// Few runs undo anything before they end.
     is_begun: bool,
     events: Vec<Event>,
+    answered: BTreeSet<CommandId>,
 }
 
 impl Undoing {
@@ -117,7 +120,8 @@ impl Undoing {
         let Some(command) = event.command().filter(|command| undoes_another(command)) else { return };
         if matches!(event, Event::CommandCommitted(_)) {
             self.events.retain(|event| event.command() != Some(command));
-        } else {
+            self.answered.insert(command.clone());
+        } else if !self.answered.contains(command) {
             self.events.push(event.clone());
         }
     }
