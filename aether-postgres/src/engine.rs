@@ -79,7 +79,7 @@ impl EnginePostgres for EngineBuilder {
         let url = url.into();
         self.store_opened_by(move |Opening { migrate, .. }| {
             Box::pin(async move {
-                let options = PostgresOptions { migrate, ..options };
+                let options = PostgresOptions { migrate: migrate && options.migrate, ..options };
                 let store = PostgresStore::connect_with(&url, options).await?;
                 Ok(Arc::new(store) as Arc<dyn Store>)
             })

@@ -17,8 +17,7 @@ use crate::store::SqliteStore;
 /// Adds [`sqlite`](EngineSqlite::sqlite) to the builder of an engine. In `aether::prelude`.
 pub trait EngineSqlite: Sized {
     /// Keeps runs in the SQLite file at `path`, which is created if it does not exist. What is acknowledged survives
-    /// loss of power. For other than the default options, give `.store(..)` a [`SqliteStore`] opened with
-    /// [`SqliteStore::open_with`].
+    /// loss of power.
     ///
     /// ```
     /// # async fn start(builder: aether_core::engine::EngineBuilder) -> Result<(), Box<dyn std::error::Error>> {
@@ -27,7 +26,22 @@ pub trait EngineSqlite: Sized {
     /// # Ok(()) }
     /// ```
     #[must_use]
-    fn sqlite(self, path: impl Into<PathBuf>) -> Self;
+    fn sqlite(self, path: impl Into<PathBuf>) -> Self {
+        self.sqlite_with(path, SqliteOptions::default())
+    }
+
+    /// As [`EngineSqlite::sqlite`], with other options than the defaults. A file is migrated where both the options and
+    /// [`EngineBuilder::migrate`] allow it.
+    ///
+    /// ```
+    /// # async fn start(builder: aether_core::engine::EngineBuilder) -> Result<(), Box<dyn std::error::Error>> {
+    /// use aether_sqlite::{EngineSqlite as _, SqliteOptions};
+    /// let options = SqliteOptions { readers: 4, ..SqliteOptions::default() };
+    /// let engine = builder.sqlite_with("agent.db", options).start().await?;
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    fn sqlite_with(self, path: impl Into<PathBuf>, options: SqliteOptions) -> Self;
 
     /// Makes or changes the program's own tables in the engine's file, at each start, before any run is resumed. Of
     /// several processes that start at the same time, one prepares after the other. `prepare` gets a connection of its
@@ -57,11 +71,11 @@ pub trait EngineSqlite: Sized {
 }
 
 impl EngineSqlite for EngineBuilder {
-    fn sqlite(self, path: impl Into<PathBuf>) -> Self {
+    fn sqlite_with(self, path: impl Into<PathBuf>, options: SqliteOptions) -> Self {
         let path = path.into();
         self.store_opened_by(move |Opening { migrate, .. }| {
             Box::pin(async move {
-                let options = SqliteOptions { migrate, ..SqliteOptions::default() };
+                let options = SqliteOptions { migrate: migrate && options.migrate, ..options };
                 Ok(Arc::new(SqliteStore::open_with(path, options)?) as Arc<dyn Store>)
             })
         })

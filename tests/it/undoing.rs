@@ -331,3 +331,127 @@ async fn an_undoing_call_that_is_cut_off_has_its_turn_behind_what_was_done_later
         }
     }
 }
+
+/// A branch that loses the race while it gives the room back, and nobody goes on with it.
+#[workflow]
+async fn leave_what_a_lost_branch_began(cx: &mut Cx) -> Result<u32> {
+    book_room(cx, 8).await?;
+    cx.race((
+        async |cx: &mut Cx| cx.compensate().await.len(),
+        async |cx: &mut Cx| {
+            let _word: () = cx.signal("go").await.unwrap_or_default();
+            0
+        },
+    ))
+    .await;
+    Ok(cx.signal("more").await?)
+}
+
+#[tokio::test]
+async fn what_a_lost_branch_began_to_undo_need_not_be_asked_for() {
+    for place in stores() {
+        let (place, calls, stage) = (place(), Calls::default(), Stage::new(0));
+        let first = engine(&place.store, &calls, &stage).await;
+        let run = first.start::<leave_what_a_lost_branch_began>(()).id("left").await.unwrap();
+        called(&calls, "give_room_back", 1).await;
+        first.signal(run.id(), "go", "1", &()).await.unwrap();
+        in_time(async {
+            while Journal::read(&place.store, "left").await.count("wait_started", "signal") < 2 {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        })
+        .await;
+        first.shutdown().await.unwrap();
+        let second = engine(&place.store, &calls, &stage).await;
+        second.signal(&run_id("left"), "more", "2", &7_u32).await.unwrap();
+        let run = second.handle::<leave_what_a_lost_branch_began>("left").await.unwrap();
+        assert_eq!(in_time(run.result()).await.unwrap(), 7);
+        second.verify(run.id()).await.unwrap();
+    }
+}
+
+/// A branch that loses the race between two attempts of paying back; then everything is undone.
+#[workflow]
+async fn refund_in_a_lost_branch(cx: &mut Cx) -> Result<usize> {
+    take_money(cx, 8).await?;
+    cx.race((
+        async |cx: &mut Cx| cx.compensate().await.len(),
+        async |cx: &mut Cx| {
+            let _word: () = cx.signal("go").await.unwrap_or_default();
+            0
+        },
+    ))
+    .await;
+    let _word: () = cx.signal("on").await?;
+    Ok(cx.compensate().await.len())
+}
+
+#[tokio::test]
+async fn what_a_lost_branch_began_to_undo_keeps_its_other_attempts() {
+    for dies in [false, true] {
+        for place in stores() {
+            let (place, calls, stage) = (place(), Calls::default(), Stage::new(1));
+            let mut engine = engine(&place.store, &calls, &stage).await;
+            let run = engine.start::<refund_in_a_lost_branch>(()).id("attempts").await.unwrap();
+            in_time(async {
+                while Journal::read(&place.store, "attempts").await.count("step_retried", "refund") < 1 {
+                    tokio::time::sleep(Duration::from_millis(2)).await;
+                }
+            })
+            .await;
+            engine.signal(run.id(), "go", "1", &()).await.unwrap();
+            in_time(async {
+                while Journal::read(&place.store, "attempts").await.count("race_decided", "race") < 1 {
+                    tokio::time::sleep(Duration::from_millis(2)).await;
+                }
+            })
+            .await;
+            if dies {
+                engine.shutdown().await.unwrap();
+                engine = self::engine(&place.store, &calls, &stage).await;
+            }
+            engine.signal(&run_id("attempts"), "on", "2", &()).await.unwrap();
+            let run = engine.handle::<refund_in_a_lost_branch>("attempts").await.unwrap();
+            assert_eq!(in_time(run.result()).await.unwrap(), 0, "nothing is left, dies: {dies}");
+            assert_eq!(calls.of("refund"), 2, "dies: {dies}");
+            engine.verify(run.id()).await.unwrap();
+        }
+    }
+}
+
+/// A branch that undoes everything and loses; the one that waited for it wins.
+#[workflow]
+async fn undo_in_a_race(cx: &mut Cx) -> Result<usize> {
+    book_room(cx, 8).await?;
+    let undone = cx
+        .race((
+            async |cx: &mut Cx| {
+                let left = cx.compensate().await.len();
+                cx.sleep(Duration::from_secs(600)).await;
+                left
+            },
+            async |cx: &mut Cx| cx.compensate().await.len(),
+        ))
+        .await;
+    cx.now().await;
+    Ok(undone)
+}
+
+#[tokio::test]
+async fn who_waited_for_what_a_lost_branch_undid_replays() {
+    for place in stores() {
+        let (place, calls, stage) = (place(), Calls::default(), Stage::new(0));
+        let engine = engine(&place.store, &calls, &stage).await;
+        let run = engine.start::<undo_in_a_race>(()).id("raced").await.unwrap();
+        in_time(async {
+            while Journal::read(&place.store, "raced").await.count("node_started", "compensate") < 2 {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        })
+        .await;
+        stage.open();
+        assert_eq!(in_time(run.result()).await.unwrap(), 0);
+        assert_eq!(calls.of("give_room_back"), 1);
+        engine.verify(run.id()).await.unwrap();
+    }
+}

@@ -7,7 +7,7 @@ use aether::prelude::*;
 use aether::store::Sent;
 use aether::view::Status;
 
-use crate::seeds::kit::{eager_engine, in_time, until_waiting};
+use crate::seeds::kit::{Calls, builder, eager_engine, in_time, run_id, stores, until_waiting};
 
 #[workflow]
 async fn payments(cx: &mut Cx) -> Result<Vec<u32>> {
@@ -181,4 +181,65 @@ async fn a_client_decides_and_advances_nothing() {
 #[workflow]
 async fn consented(cx: &mut Cx) -> Result<String> {
     Ok(cx.approval("consent").await?.granted()?)
+}
+
+/// What somebody is asked to agree to.
+static CENTS: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+
+#[derive(serde::Serialize)]
+struct Payout {
+    to: Vec<&'static str>,
+    cents: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    note: Option<&'static str>,
+}
+
+fn payout() -> Payout {
+    match CENTS.load(std::sync::atomic::Ordering::SeqCst) {
+        // The same in another order, and with a member more that says nothing.
+        1 => Payout { to: vec!["bob", "ann"], cents: 100, note: Some("") },
+        cents => Payout { to: vec!["ann", "bob"], cents, note: None },
+    }
+}
+
+/// Ask for consent.
+#[workflow]
+async fn agreed(cx: &mut Cx) -> Result<bool> {
+    Ok(cx.approval("payout").details(&payout()).await?.is_approved())
+}
+
+#[tokio::test]
+async fn consent_to_one_thing_is_none_to_another() {
+    let set = |cents| CENTS.store(cents, std::sync::atomic::Ordering::SeqCst);
+    for place in stores() {
+        let place = place();
+        let start = || builder(&place.store, &Calls::default()).start();
+        set(100);
+        let engine = start().await.unwrap();
+        for id in ["same", "other"] {
+            let run = engine.start::<agreed>(()).id(id).await.unwrap();
+            in_time(until_waiting(&run)).await;
+        }
+        engine.shutdown().await.unwrap();
+        set(1);
+        let engine = start().await.unwrap();
+        engine.approve(&run_id("same"), "0:approval", "ann").await.unwrap();
+        let same = engine.handle::<agreed>("same").await.unwrap();
+        assert!(in_time(same.result()).await.unwrap());
+        engine.shutdown().await.unwrap();
+        set(9_000);
+        let engine = start().await.unwrap();
+        engine.approve(&run_id("other"), "0:approval", "ann").await.unwrap();
+        let other = engine.handle::<agreed>("other").await.unwrap();
+        let stopped = in_time(other.result()).await.unwrap_err().to_string();
+        assert!(stopped.contains("0:approval"), "{stopped}");
+        engine.shutdown().await.unwrap();
+        // Nothing is lost: the code that asked for it gets the consent.
+        set(100);
+        let engine = start().await.unwrap();
+        let other = engine.handle::<agreed>("other").await.unwrap();
+        other.advance().await.unwrap();
+        assert!(in_time(other.result()).await.unwrap());
+        engine.shutdown().await.unwrap();
+    }
 }

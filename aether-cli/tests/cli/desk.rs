@@ -5,6 +5,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use aether::prelude::*;
+use aether::retention::{PurgeDecision, Retention};
 use serde_json::{Value, json};
 
 use crate::kit::until;
@@ -142,7 +143,12 @@ pub(crate) async fn talk(cx: &mut Cx, words: Vec<String>) -> Result<String> {
 
 /// The program's engine, on a file.
 pub(crate) fn builder(db: &Path) -> aether::engine::EngineBuilder {
-    Engine::builder().sqlite(db).poll_interval(Duration::from_millis(20)).eviction_grace(Duration::ZERO)
+    let kept = |run: &aether::retention::PurgeCandidate| run.record().id.as_str().starts_with("kept-");
+    let retention = Retention::new().before_purge(move |run| async move {
+        if kept(&run) { PurgeDecision::Keep } else { PurgeDecision::Delete }
+    });
+    let builder = Engine::builder().sqlite(db).retention(retention);
+    builder.poll_interval(Duration::from_millis(20)).eviction_grace(Duration::ZERO)
 }
 
 /// A process that advances the runs of a file.

@@ -97,6 +97,15 @@ fn a_file_of_an_older_version_is_changed_by_migrate_alone() {
     drop(conn);
     set_version(&desk.db, 14);
     refused(&desk, &["version 14", "db migrate"]);
+    // In a program of one's own as well, also by what only looks.
+    for looks in [&["runs", "list"][..], &["check"], &["signal", "parcel-1", "paid"]] {
+        let said = desk.own(looks).exits(4);
+        assert!(
+            said.err.contains("version 14") && said.err.contains("db migrate"),
+            "{looks:?}: {}",
+            said.err
+        );
+    }
     assert!(desk.cli(&["db", "status"]).exits(0).out.contains("version     14 of"));
     let migrated = desk.json("db migrate", &[]);
     assert_eq!(migrated["from"], 14);

@@ -219,3 +219,18 @@ async fn a_dry_prune_counts_what_a_prune_deletes() {
     assert_eq!((&would["deleted"], &would["held"]), (&done["deleted"], &done["held"]));
     assert_eq!((&done["deleted"], &done["held"]), (&1.into(), &1.into()));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_prune_in_a_program_asks_its_hook() {
+    let desk = Desk::new();
+    let engine = builder(&desk.db).start().await.unwrap();
+    for id in ["kept-1", "gone-1"] {
+        engine.start::<crate::desk::count>(1).id(id).await.unwrap().result().await.unwrap();
+    }
+    engine.shutdown().await.unwrap();
+    let done = desk.own_json("db prune", &["--completed", "0s"]);
+    assert_eq!((&done["deleted"], &done["kept"]), (&1.into(), &1.into()));
+    let said = desk.own(&["db", "prune", "--completed", "0s"]).exits(0);
+    assert!(said.out.contains("1 because the program keeps them"), "{}", said.out);
+    assert_eq!(desk.json("runs show", &["kept-1"])["run"]["status"], "completed");
+}

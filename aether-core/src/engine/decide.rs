@@ -427,7 +427,11 @@ impl Engine {
             Reply::Expired => Ok(()),
         })?;
         let report = ExternalReply { reply, actor: "callback".into() };
-        let mut message = report.message(&callback_topic(&invocation), state.round, now(&self.inner))?;
+        // The body is being called again, and waits for nothing yet: the report is for the wait that comes. The one before
+        // may have used its id for the end of its time limit.
+        let is_between = open.is_none() && state.handed_over;
+        let round = state.round.saturating_add(u32::from(is_between));
+        let mut message = report.message(&callback_topic(&invocation), round, now(&self.inner))?;
         if open.is_some_and(|open| open.waiting == Waiting::Resolution) {
             // The time limit may have used the first id. An operator is asked now, and a report is still welcome.
             message.id.push('+');

@@ -122,8 +122,15 @@ async fn release(
     if matches!(aborted, Either::Right(_)) {
         // Nobody can take its thread from it. It may still do something, so nobody else gets the run before this process
         // has ended, or is silent.
-        inner.is_stuck.store(true, Ordering::Release);
+        inner.stuck.fetch_add(1, Ordering::AcqRel);
         tracing::error!(target: "aether::engine", run = %run.id, "a body blocks its thread: it cannot be cut off");
+        let inner = Arc::clone(inner);
+        spawn(async move {
+            let _aborted = task.await;
+            release_when_flushed(Arc::clone(&inner), Arc::clone(&run)).await;
+            remove_active(&inner, &run);
+            inner.stuck.fetch_sub(1, Ordering::AcqRel);
+        });
         return true;
     }
     // A store that cannot write for the moment keeps the appends; its `close` says what became of them. One that does not

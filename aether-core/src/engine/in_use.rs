@@ -32,7 +32,11 @@ impl InUse {
 
     /// Whether somebody else works with the store behind `wrapped`, the engine's own name for it.
     pub(super) fn is_held(&self, wrapped: &Arc<dyn Store>) -> bool {
-        let by_engines = engines().contains_key(&place_of(wrapped));
+        let by_engines = {
+            let engines = engines();
+            engines.contains_key(&place_of(wrapped))
+                || engines.get(&self.place).is_some_and(|count| *count > 1)
+        };
         by_engines || !self.is_alone && (Arc::strong_count(wrapped) > OWN_HOLDERS || wrapped.is_shared())
     }
 }

@@ -107,8 +107,8 @@ pub(crate) struct Inner {
     pub(super) retention: Option<Retention>,
     /// That this engine uses its store.
     pub(super) in_use: InUse,
-    /// A body blocks its thread and could not be cut off.
-    pub(super) is_stuck: AtomicBool,
+    /// How many bodies block their threads and could not be cut off.
+    pub(super) stuck: AtomicUsize,
     /// Wakes the task that deletes ended runs.
     pub(super) wake_purging: Arc<Notify>,
     /// Which runs it takes.

@@ -9,9 +9,13 @@ use futures_util::future::BoxFuture;
 use crate::store::api::Store;
 use crate::store::error::StoreError;
 
-/// Opens a store when the engine starts.
-pub(super) type OpenStore =
-    Box<dyn FnOnce(Opening) -> BoxFuture<'static, Result<Arc<dyn Store>, StoreError>> + Send>;
+/// The store of an engine.
+pub(super) enum OpenStore {
+    /// Opened when the engine starts.
+    When(Box<dyn FnOnce(Opening) -> BoxFuture<'static, Result<Arc<dyn Store>, StoreError>> + Send>),
+    /// The program has it, and gives it to the engine.
+    Given(Arc<dyn Store>),
+}
 
 /// How a store is to be opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

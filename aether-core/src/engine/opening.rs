@@ -9,7 +9,7 @@ use futures_util::future::BoxFuture;
 
 use crate::engine::build_error::PrepareError;
 use crate::engine::builder::EngineBuilder;
-use crate::engine::open_store::Opening;
+use crate::engine::open_store::{OpenStore, Opening};
 use crate::store::api::Store;
 use crate::store::error::StoreError;
 use crate::store::memory::MemoryStore;
@@ -24,8 +24,9 @@ impl EngineBuilder {
     ///
     /// let builder = Engine::builder().store(Arc::new(MemoryStore::default()));
     /// ```
-    pub fn store(self, store: Arc<dyn Store>) -> Self {
-        self.store_with(|| Ok(store))
+    pub fn store(mut self, store: Arc<dyn Store>) -> Self {
+        self.store = Some(OpenStore::Given(store));
+        self
     }
 
     /// Keeps runs in the store that `open` returns when the engine starts: for crates that add a builder method for
@@ -87,14 +88,15 @@ impl EngineBuilder {
         mut self,
         open: impl FnOnce(Opening) -> BoxFuture<'static, Result<Arc<dyn Store>, StoreError>> + Send + 'static,
     ) -> Self {
-        self.store = Some(Box::new(open));
+        self.store = Some(OpenStore::When(Box::new(open)));
         self
     }
 
     /// Says whether the start may change what is there: bring the tables of an older build to those of this one, and run
     /// preparations (`.prepare(..)`). Default `true`. With `false`, an older store is refused with
     /// [`StoreError::OlderSchema`]: for a look of a new build at the store of the old one, which still runs. An empty store
-    /// gets its tables all the same.
+    /// gets its tables all the same. A store that the program opens itself ([`EngineBuilder::store`],
+    /// [`EngineBuilder::store_with`]) is as the program opened it.
     ///
     /// ```
     /// # use aether_core::engine::Engine;

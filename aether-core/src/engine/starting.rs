@@ -19,7 +19,7 @@ use crate::engine::children::ChildRuns;
 use crate::engine::in_use::InUse;
 use crate::engine::inner::{Engine, Guard, Inner};
 use crate::engine::keyed::due::complete_starts;
-use crate::engine::open_store::Opening;
+use crate::engine::open_store::{OpenStore, Opening};
 use crate::engine::prepare::prepare;
 use crate::engine::registry::Registry;
 use crate::engine::schedules::ticking;
@@ -54,10 +54,12 @@ impl EngineBuilder {
     /// cannot be used, or its preparation fails.
     pub async fn start(mut self) -> Result<Engine, BuildError> {
         let environment = self.environment.take().ok_or(BuildError::NoEnvironment)?;
-        let open = self.store.take().ok_or(BuildError::NoStore)?;
-        let store = open(Opening { migrate: self.migrates }).await?;
-        // Nobody else has it, or whoever has goes on with it after this engine's end.
-        let is_alone = Arc::strong_count(&store) == 1;
+        let (store, is_opened) = match self.store.take().ok_or(BuildError::NoStore)? {
+            OpenStore::When(open) => (open(Opening { migrate: self.migrates }).await?, true),
+            OpenStore::Given(store) => (store, false),
+        };
+        // Nobody else has it; whoever has goes on with it after this engine's end.
+        let is_alone = is_opened && Arc::strong_count(&store) == 1;
         if self.production && store.durability() == Durability::Volatile {
             return Err(BuildError::NotDurable { store: store.describe() });
         }
@@ -158,7 +160,7 @@ impl EngineBuilder {
             wake_purging: Arc::new(Notify::new()),
             retention: self.retention,
             in_use,
-            is_stuck: false.into(),
+            stuck: 0.into(),
             stopping: false.into(),
             draining: false.into(),
             drained: OnceCell::new(),

@@ -206,7 +206,7 @@ async fn stop_all(inner: &Arc<Inner>, patience: Duration) -> Result<(), StoreErr
     let store = &inner.shared.store;
     let unavailable =
         |reason: &str| StoreError::Unavailable { store: store.describe(), reason: reason.to_owned() };
-    let retired = if inner.is_stuck.load(Ordering::Acquire) {
+    let retired = if inner.stuck.load(Ordering::Acquire) > 0 {
         // Its run is not free while it may still do something.
         Err(unavailable(
             "a body blocks its thread and could not be cut off: its run is free when this process ends, or when this \

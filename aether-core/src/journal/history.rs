@@ -101,43 +101,49 @@ pub(crate) struct Folding {
     decided: Vec<(Place, Option<String>)>,
     /// Whether `cx.compensate()` was called: few runs do that.
     compensates: bool,
-    /// Commands of branches that had lost by then: what such a branch began to undo, and others went on with.
-    gone_on_with: Vec<Place>,
+    /// What branches had begun to undo when they lost: others may go on with it.
+    begun_by_losers: Vec<Place>,
 }
 
 impl Folding {
     /// Takes in the next event.
     pub(crate) fn apply(&mut self, event: Event) {
         match &event {
-            Event::RaceDecided(e) => self.decided.push((Place(e.command.clone()), Some(e.winner.clone()))),
+            Event::RaceDecided(e) => {
+                let (race, winner) = (Place(e.command.clone()), e.winner.clone());
+                if self.compensates {
+                    self.note_begun_by_losers(race.as_str(), &winner);
+                }
+                self.decided.push((race, Some(winner)));
+            }
             Event::PlanGenerated(e) => self.decided.push((Place(e.command.clone()), None)),
             Event::NodeStarted(e) => self.compensates |= e.command.name() == COMPENSATE,
             _ => {}
         }
-        if self.compensates && !self.decided.is_empty() {
-            self.note_gone_on_with(&event);
-        }
         self.history.apply(event);
     }
 
-    fn note_gone_on_with(&mut self, event: &Event) {
-        let Some(command) = event.command().filter(|command| undoes_another(command)) else { return };
-        let place = command.place();
-        let had_lost = |(decided, winner): &(Place, Option<String>)| {
-            is_below(place, decided.as_str())
-                && !winner.as_deref().is_some_and(|winner| is_below(place, winner))
+    fn note_begun_by_losers(&mut self, race: &str, winner: &str) {
+        let lost = |record: &&Box<CommandRecord>| {
+            let place = record.command.place();
+            let is_lost = is_below(place, race) && !is_below(place, winner);
+            is_lost && record.answer.is_none() && undoes_another(&record.command)
         };
-        let is_known = self.gone_on_with.iter().any(|known| known.as_str() == place);
-        if !is_known && self.decided.iter().any(had_lost) {
-            self.gone_on_with.push(Place(command.clone()));
-        }
+        let begun = self.history.commands.values().filter(lost).map(|record| Place(record.command.clone()));
+        self.begun_by_losers.extend(begun);
     }
 
     /// There are no more.
     pub(crate) fn finish(self) -> History {
-        let Self { mut history, decided, gone_on_with, .. } = self;
+        let Self { mut history, decided, begun_by_losers, .. } = self;
         for (place, winner) in decided {
-            history.forget_below(place.as_str(), winner.as_deref(), &gone_on_with);
+            history.forget_below(place.as_str(), winner.as_deref(), &begun_by_losers);
+        }
+        // There for whoever goes on with it, which need not be anybody.
+        for place in begun_by_losers {
+            if let Some(record) = history.commands.get_mut(place.as_str()) {
+                record.requested |= record.answer.is_none();
+            }
         }
         // Nothing else is found by its site.
         history.sites = BTreeSet::new();
@@ -266,6 +272,12 @@ impl History {
     /// What is recorded at `place`.
     pub fn peek(&self, place: &str) -> Option<&CommandRecord> {
         self.commands.get(place).map(Box::as_ref)
+    }
+
+    /// Takes in what is recorded of a command by now, for who goes on with it.
+    pub(crate) fn bring_up_to_date(&mut self, mut record: CommandRecord) {
+        record.requested = true;
+        self.commands.insert(Place(record.command.clone()), Box::new(record));
     }
 
     /// What is recorded at `place`; marks it as asked for.

@@ -62,6 +62,11 @@ impl PendingCompensation {
         self.is_open() && self.claimed.is_none()
     }
 
+    /// Whether another command than `by` was the first to list it.
+    pub(crate) fn was_begun_by_another(&self, by: Option<&CommandId>) -> bool {
+        self.claimed.as_ref().is_some_and(|claimed| Some(claimed) != by)
+    }
+
     /// The place of the command that undoes this one. It is the same for the workflow's code and for the unwinding, so
     /// that the unwinding resumes a compensation that was interrupted in the workflow's code.
     pub(crate) fn place(&self) -> String {
@@ -212,7 +217,9 @@ impl Obligations {
         // After a crash inside the append of an outcome it is recorded twice.
         self.forget(&pending.undoes);
         let at = at.min(self.stack.len());
-        self.places.values_mut().filter(|place| **place >= at).for_each(|place| *place += 1);
+        if at < self.stack.len() {
+            self.places.values_mut().filter(|place| **place >= at).for_each(|place| *place += 1);
+        }
         self.places.insert(pending.undoes.clone(), at);
         self.stack.insert(at, pending);
     }
@@ -271,9 +278,11 @@ impl Obligations {
 
     /// In the journals of former builds, the newest `cx.compensate()` that lists a step names what undoes it.
     fn rename(&mut self, undoing: &CommandId) {
-        for step in &mut self.stack {
-            let behind = format!(".{UNDO}.{}", step.undoes.place());
-            let Some(claim) = undoing.place().strip_suffix(&behind) else { continue };
+        for step in self.stack.iter_mut().filter(|step| step.claimed.is_some()) {
+            let claim = undoing.place().strip_suffix(step.undoes.place());
+            let Some(claim) = claim.and_then(|rest| rest.strip_suffix(&format!(".{UNDO}."))) else {
+                continue;
+            };
             if step.claimed.as_ref().is_some_and(|claimed| claimed.place() != claim) {
                 step.claimed = Some(CommandId::new(claim, COMPENSATE));
             }

@@ -83,16 +83,38 @@ impl StepCall {
             // Only of the arguments that the step takes: a model must not get a new key by inventing an argument.
             None => Digest::of(&self.ask_body(|body| body.canonical_args(&self.args))?)?.as_str().to_owned(),
         };
-        Ok(Some(match self.options.scope {
-            KeyScope::Run => key_in_run(self.run.id.as_str(), &self.path, &key),
-            KeyScope::Store => key_in_store(&self.path, &key),
-        }))
+        Ok(Some(self.key_of(&key)))
+    }
+
+    fn key_of(&self, key: &str) -> String {
+        match self.options.scope {
+            KeyScope::Run => key_in_run(self.run.id.as_str(), &self.path, key),
+            KeyScope::Store => key_in_store(&self.path, key),
+        }
+    }
+
+    /// The call that holds the key which a former build made of these arguments, where it made another one and another call
+    /// holds it.
+    async fn holder_of_former_key(&self) -> Option<Holder> {
+        let args = self.ask_body(|body| body.canonical_args(&self.args)).ok()?;
+        let former = Digest::former(&args)?;
+        if !matches!(self.ask_body(|body| body.business_key(&self.args)), Ok(None)) {
+            return None;
+        }
+        let (_in_flight, run) = (self.run.in_flight(), &self.run);
+        let key = self.key_of(former.as_str());
+        let found = run.insist(|| holder(&*run.shared.store, &run.id, &key).boxed()).await?;
+        let is_own = found.run == run.id && found.command() == self.command;
+        (!is_own).then_some(found)
     }
 
     /// Reserves the business key of a row that is about to be acquired, where it is one within the store; the call that
-    /// holds it, where it is taken.
+    /// holds it, or the key that a former build would have made, where it is taken.
     pub(crate) async fn reserve_key(&self, row: LedgerEntry) -> (LedgerEntry, Option<Holder>) {
-        let holder = self.holder_of_key(&row).await;
+        let holder = match self.holder_of_former_key().await {
+            None => self.holder_of_key(&row).await,
+            former => former,
+        };
         (row, holder)
     }
 

@@ -5,26 +5,31 @@
 use std::sync::Arc;
 
 use crate::definition::def::StepDef;
+use futures_util::FutureExt as _;
+
 use crate::journal::event::StepCompensated;
+use crate::journal::history::History;
 use crate::journal::obligations::PendingCompensation;
 use crate::perform::attempts::execute_step;
 use crate::perform::call::{CallSpec, CountsIn, any_answer, ask_in_net};
+use crate::policy::replay::Mode;
 use crate::run::append::AppendExtras;
 use crate::run::claim::Run;
 use crate::run::fault::Fault;
 use crate::step::body::Body;
+use crate::store::read::events;
 use crate::vocabulary::failure::StepError;
 use crate::vocabulary::id::CommandId;
 use crate::vocabulary::payload::Answered;
 
-/// Undoes one step. Of several that ask for it, in branches that run side by side, one does it and the others wait for it;
-/// if that one is dropped, the next does it, under the same name.
-pub(crate) async fn undo(run: &Arc<Run>, undoes: &CommandId) {
+/// Undoes one step, for the command `by` of `cx.compensate()` or for the run's end. Of several that ask for it, in branches
+/// that run side by side, one does it and the others wait for it; if that one is dropped, the next goes on with it.
+pub(crate) async fn undo(run: &Arc<Run>, undoes: &CommandId, by: Option<&CommandId>) {
     let undoing = run.undoing(undoes);
-    undoing.get_or_init(|| undo_one(run, undoes)).await;
+    undoing.get_or_init(|| undo_one(run, undoes, by)).await;
 }
 
-async fn undo_one(run: &Arc<Run>, undoes: &CommandId) {
+async fn undo_one(run: &Arc<Run>, undoes: &CommandId, by: Option<&CommandId>) {
     let Some(pending) = run.with_obligations(|obligations| obligations.compensation_of(undoes).cloned())
     else {
         return;
@@ -41,6 +46,13 @@ async fn undo_one(run: &Arc<Run>, undoes: &CommandId) {
     };
     let Ok(args) = pending.args.clone() else { return give_up(run, &pending, def.name) };
     let command = CommandId::new(&pending.place(), def.name);
+    // By a branch that lost a race since.
+    if !pending.is_open() && !run.is_recorded(&command) {
+        return;
+    }
+    if by.is_some() && pending.was_begun_by_another(by) && !run.has_answer(&command) {
+        go_on_with(run, &command).await;
+    }
     // Recorded when the step was committed, perhaps by other code. The world waits to be undone: not a failure of that.
     if !run.has_answer(&command)
         && let Err(error) = ask_in_net(def.path, || body.check(&args))
@@ -67,6 +79,30 @@ async fn undo_one(run: &Arc<Run>, undoes: &CommandId) {
         }
         // Also where nothing was recorded, because the arguments were refused.
         Err(error) => run.with_obligations(|obligations| obligations.give_up(undoes, &command, &error)),
+    }
+}
+
+/// Another branch may have begun this call, in this process or in a former one, and be gone: what is recorded of it by now
+/// counts, its attempts and the consent that it has.
+async fn go_on_with(run: &Arc<Run>, command: &CommandId) {
+    run.wait_for_frontier(command).await;
+    if run.mode == Mode::Verify {
+        return;
+    }
+    let _in_flight = run.in_flight();
+    run.durable_so_far().await;
+    let store = &*run.shared.store;
+    let began = run.generation.began;
+    let read = || {
+        async move {
+            let frames = store.load(&run.id, began).await?;
+            events(store, &run.id, &frames).await
+        }
+        .boxed()
+    };
+    let recorded = run.insist(read).await.into_iter().filter(|event| event.command() == Some(command));
+    if let Some(record) = History::fold(recorded).peek(command.place()) {
+        run.bring_up_to_date(record.clone());
     }
 }
 

@@ -159,6 +159,11 @@ impl Run {
         self.lock().history.peek(command.place()).is_some_and(|record| record.command == *command)
     }
 
+    /// Takes in what is recorded of a command by now, for who goes on with it.
+    pub(crate) fn bring_up_to_date(&self, record: CommandRecord) {
+        self.lock().history.bring_up_to_date(record);
+    }
+
     /// The recorded answer of a command. Does not deliver it.
     pub(crate) fn peek(&self, command: &CommandId) -> Option<RecordedResult> {
         self.lock().history.request(command.place()).and_then(|record| record.answer.clone())

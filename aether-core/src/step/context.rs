@@ -165,7 +165,7 @@ impl StepCx {
     pub fn request_key(&self, asks: &str) -> String {
         let Given { run, command, options, first_request, .. } = &self.scope.given;
         let key = self.scope.requests.next(first_request, &self.idempotency_key(), asks);
-        if key.differs && options.on_unknown == OnUnknown::Retry {
+        if key.is_second && options.on_unknown == OnUnknown::Retry {
             tracing::warn!(target: "aether::step", run = %run, command = %command, request = asks,
                 "a body that may be called again sends a second request that changes the world: if what it sends first depends \
                  on what it reads, a receiver cannot spot repeats; give each request a step of its own, or a key of its own");

@@ -1,8 +1,9 @@
 //! The keys of the requests that one body sends.
 //!
 //! Promise: the first request of an attempt has the attempt's own key, also when this process calls the body again and
-//! other requests come first; the key of every other one follows from what it asks for, and not from what was sent before
-//! it. No two requests of one execution have the same key.
+//! other requests come first; the key of every other one follows from what it asks for, and not from what else was sent
+//! before it. Requests that ask for the same are told apart by their order. No two requests of one execution have the same
+//! key.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
@@ -42,16 +43,16 @@ pub(crate) struct RequestKeys(Mutex<Sent>);
 struct Sent {
     /// How many requests there were, by what they ask for.
     by_asked: BTreeMap<String, u32>,
-    /// One asked for something else than the attempt's first request does.
-    differed: bool,
+    /// There was one beside the attempt's first request.
+    several: bool,
 }
 
 /// The key of a request.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct RequestKey {
     pub(crate) text: String,
-    /// It is the first one that asks for something else than the attempt's first request does.
-    pub(crate) differs: bool,
+    /// It is the first one beside the attempt's first request.
+    pub(crate) is_second: bool,
 }
 
 impl RequestKeys {
@@ -61,8 +62,9 @@ impl RequestKeys {
         let asks = digest.get(..DIGITS).unwrap_or(&digest);
         let has_own_key = first.of(key, asks) == asks;
         let mut sent = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let differs = !has_own_key && !sent.differed;
-        sent.differed |= differs;
+        let several = !has_own_key || sent.by_asked.contains_key(asks);
+        let is_second = several && !sent.several;
+        sent.several |= several;
         let before = sent.by_asked.entry(asks.to_owned()).or_default();
         let text = match *before {
             0 if has_own_key => key.to_string(),
@@ -70,7 +72,7 @@ impl RequestKeys {
             number => format!("{key}:{asks}:{number}"),
         };
         *before = before.saturating_add(1);
-        RequestKey { text, differs }
+        RequestKey { text, is_second }
     }
 }
 
@@ -113,11 +115,11 @@ mod tests {
     }
 
     #[test]
-    fn the_first_request_that_differs_is_told_once() {
+    fn the_first_one_of_several_requests_is_told_once() {
         let (first, keys) = (FirstRequest::default(), RequestKeys::default());
-        let differs = ["a", "a", "b", "b", "c", "a"].map(|asks| keys.next(&first, &key(0), asks).differs);
-        assert_eq!(differs, [false, false, true, false, false, false]);
+        let second = ["a", "a", "b", "b"].map(|asks| keys.next(&first, &key(0), asks).is_second);
+        assert_eq!(second, [false, true, false, false]);
         let again = RequestKeys::default();
-        assert!(again.next(&first, &key(0), "b").differs, "the one that has the attempt's key is not sent");
+        assert!(again.next(&first, &key(0), "b").is_second, "the one that has the attempt's key is not sent");
     }
 }

@@ -20,7 +20,7 @@ use crate::vocabulary::payload::Payload;
 use crate::vocabulary::waiting::Waiting;
 
 /// Name of the command that `cx.approval` issues.
-pub(crate) const APPROVAL: &str = "approval";
+pub(crate) const APPROVAL: &str = crate::journal::history::record::APPROVAL;
 /// Name of the command that waits for a child that was started before.
 const CHILD_RESULT: &str = "child_result";
 /// Questions and arguments of more bytes are not repeated in the list; the journal has them.

@@ -146,7 +146,7 @@ pub(crate) struct WaitState {
     pub(crate) settled: BTreeMap<Waiting, String>,
     /// Number of the round of replies it is in; see [`crate::journal::history::CommandDetails::round`].
     pub(crate) round: u32,
-    handed_over: bool,
+    pub(crate) handed_over: bool,
     /// The newest invocation, and whether its outcome is open.
     pub(crate) invocation: Option<(InvocationId, bool)>,
     /// The newest outcome was reported by a callback.

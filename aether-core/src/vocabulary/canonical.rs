@@ -12,6 +12,14 @@ pub(crate) fn form_of(text: &str) -> serde_json::Result<Vec<u8>> {
     serde_json_canonicalizer::to_vec(&value)
 }
 
+/// The form that former builds made of the text, where it is another one: they read integers of more than 64 bits as doubles.
+pub(crate) fn former_form_of(text: &str) -> Option<Vec<u8>> {
+    tag_widest_integers(text)?;
+    let mut value: serde_json::Value = serde_json::from_str(text).ok()?;
+    tag_wide_integers(&mut value);
+    serde_json_canonicalizer::to_vec(&value).ok()
+}
+
 /// Whether JSON text is its own canonical form, as far as a look at its bytes tells: the arguments of most steps. Sure only
 /// of plain strings, of whole numbers that are short, of members in the order of their names, and of at most `levels` arrays
 /// and objects in each other.

@@ -174,6 +174,11 @@ impl Digest {
         Ok(Self::over(&canonical))
     }
 
+    /// The digest that former builds made of the text, where it is another one.
+    pub(crate) fn former(payload: &Payload) -> Option<Self> {
+        canonical::former_form_of(payload.as_str()).map(|form| Self::over(&form))
+    }
+
     /// The digest of a text in canonical form.
     fn over(canonical: &[u8]) -> Self {
         let mut text = [0; 64];

@@ -48,7 +48,7 @@ fn quoted_before(text: &str) -> Option<&str> {
     before.ends_with('"').then_some(&name[before.len()..])
 }
 
-/// The value that begins here: what is in its quotes, the digits of a number, or all that follows of an array or an object.
+/// The value that begins here: what is in its quotes, the digits of a number, or an array or an object.
 fn value_at(text: &str, at: usize) -> Option<Range<usize>> {
     let value = text[at..].trim_ascii_start();
     let inner = value.trim_start_matches('\\');
@@ -58,10 +58,31 @@ fn value_at(text: &str, at: usize) -> Option<Range<usize>> {
         '0'..='9' | '-' if depth == 0 => {
             inner.find(|c: char| !matches!(c, '0'..='9' | '-' | '+' | '.' | 'e' | 'E')).unwrap_or(inner.len())
         }
-        '[' | '{' if depth == 0 => inner.len(),
+        '[' | '{' if depth == 0 => nested_length(inner),
         _ => return None,
     };
     Some(start..start + end)
+}
+
+/// The length of an array or an object; where it is not closed, all that follows belongs to it.
+fn nested_length(text: &str) -> usize {
+    let (mut depth, mut quoted, mut escaped) = (0_usize, false, false);
+    for (at, byte) in text.bytes().enumerate() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if quoted => escaped = true,
+            b'"' => quoted = !quoted,
+            b'[' | b'{' if !quoted => depth += 1,
+            b']' | b'}' if !quoted => {
+                depth = depth.saturating_sub(1);
+                if depth == 0 {
+                    return at + 1;
+                }
+            }
+            _ => {}
+        }
+    }
+    text.len()
 }
 
 /// The length of a string that is quoted so deep: a quote of its own has more backslashes before it.

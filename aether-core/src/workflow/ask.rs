@@ -6,7 +6,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use crate::inbox::decisions::{ApprovalOutcome, Decision, Expiry};
 use crate::inbox::replies::{ExternalReply, Reply};
@@ -15,6 +16,7 @@ use crate::journal::event::{ApprovalDecided, ApprovalRequested, WaitCompleted};
 use crate::journal::history::record::{CommandDetails, Expired, RecordedResult};
 use crate::run::append::AppendExtras;
 use crate::run::claim::Run;
+use crate::run::fault::CommandSummary;
 use crate::run::matcher::Matched;
 use crate::run::reply_receiver::{Received, ReplyReceiver};
 use crate::run::taken::Taken;
@@ -23,7 +25,7 @@ use crate::vocabulary::environment::later;
 use crate::vocabulary::failure::{Failure, StepError};
 use crate::vocabulary::id::CommandId;
 use crate::vocabulary::outcome::EffectClass;
-use crate::vocabulary::payload::{Payload, PayloadError};
+use crate::vocabulary::payload::{Digest, Payload, PayloadError};
 use crate::vocabulary::waiting::{Waiting, millis};
 use crate::workflow::context::Cx;
 use crate::workflow::reading::{Sites, read_recorded};
@@ -249,6 +251,9 @@ impl Asking<'_> {
         {
             return Err(unrecordable(reason.clone()));
         }
+        if let Ok(request) = &request {
+            same_details(&run, &command, request, &site).await;
+        }
         let class = EffectClass::Human;
         let (until, limit, round) = match run.request(&command, class, None, site.clone()).await {
             Matched::Answered => {
@@ -331,6 +336,61 @@ fn recordable(
     match run.too_large_for(command, &request) {
         None => Ok(request),
         Some(reason) => Err(reason),
+    }
+}
+
+/// What a person agrees to is part of what is asked for: consent to one thing is none to another. Compared before the
+/// command is asked for: a replay that executes nothing stops there.
+async fn same_details(run: &Run, command: &CommandId, request: &Payload, site: &Option<String>) {
+    let Some(record) = run.recorded(command).filter(|record| record.command == *command) else { return };
+    let shown = record.details().asked.as_ref().and_then(|asked| asked.shown.as_ref());
+    if shown.is_none_or(|shown| is_same_matter(shown, request)) {
+        return;
+    }
+    let side = |shown: &Payload, site: Option<String>| CommandSummary {
+        command: command.clone(),
+        class: EffectClass::Human,
+        digest: Digest::of(shown).ok(),
+        site,
+    };
+    let recorded = shown.map(|shown| side(shown, record.site()));
+    run.diverged(recorded, Some(side(request, site.clone()))).await
+}
+
+/// Whether two requests show the same details. Their texts may differ; so may the order in lists, which sets have by chance,
+/// and members that say nothing, which a type may have got since.
+fn is_same_matter(recorded: &Payload, requested: &Payload) -> bool {
+    let details = |shown: &Payload| shown.decode::<Details>().ok().map(|shown| plain(shown.details));
+    details(recorded) == details(requested)
+}
+
+#[derive(Deserialize)]
+struct Details {
+    #[serde(default)]
+    details: Value,
+}
+
+/// A value without its empty members, and with its lists in an order of their own.
+fn plain(value: Value) -> Value {
+    let is_empty = |value: &Value| match value {
+        Value::Null | Value::Bool(false) => true,
+        Value::Number(number) => number.as_f64() == Some(0.0),
+        Value::String(text) => text.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        Value::Object(members) => members.is_empty(),
+        Value::Bool(true) => false,
+    };
+    match value {
+        Value::Array(items) => {
+            let mut items: Vec<_> = items.into_iter().map(plain).collect();
+            items.sort_by_cached_key(Value::to_string);
+            Value::Array(items)
+        }
+        Value::Object(members) => {
+            let members = members.into_iter().map(|(name, value)| (name, plain(value)));
+            Value::Object(members.filter(|(_, value)| !is_empty(value)).collect())
+        }
+        other => other,
     }
 }
 

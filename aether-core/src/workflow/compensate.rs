@@ -49,7 +49,7 @@ impl Cx {
                 }
             };
             for undoes in &listed {
-                undo(&run, undoes).await;
+                undo(&run, undoes, Some(&command)).await;
             }
             let left = left_of(&run, &listed);
             if answered {

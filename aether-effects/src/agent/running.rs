@@ -15,7 +15,7 @@ use super::spec::AgentSpec;
 use super::team::{Team, check_names};
 use super::toolbox::AgentTool;
 use super::tools::Parallel;
-use crate::llm::call::{CallSettings, CheckAnswer, Expect, ask};
+use crate::llm::call::{BAD_ARGUMENTS, CallSettings, CheckAnswer, Expect, ask};
 use crate::llm::rounds::sent_back;
 use crate::model::chat::{ChatMessage, ChatRequest, ChatResponse, ToolCall};
 use crate::model::error::ModelError;
@@ -112,7 +112,7 @@ impl Running {
                 continue;
             }
             self.request.messages.push(said(&answer));
-            let handed_over = self.call_tools(cx, &answer.tool_calls).await?;
+            let handed_over = self.call_tools(cx, &answer).await?;
             if self.is_to_stop() {
                 let last = ChatResponse { content: answer.content, ..ChatResponse::default() };
                 return Ok((None, self.stopped(last)));
@@ -199,17 +199,19 @@ impl Running {
 
     /// Makes the calls of one answer, and adds what the model is told about them in the order in which it asked. Whether
     /// another agent is at work then.
-    async fn call_tools(&mut self, cx: &mut Cx, calls: &[ToolCall]) -> Result<bool, StepError<Failure>> {
+    async fn call_tools(&mut self, cx: &mut Cx, asked: &ChatResponse) -> Result<bool, StepError<Failure>> {
+        let (calls, is_cut_off) = (&*asked.tool_calls, asked.is_cut_off());
         let mut answers = Vec::with_capacity(calls.len());
         let hand_off = calls.iter().find_map(|call| Some((call, self.hand_off_of(call)?)));
         let counts = hand_off.as_ref().map(|(call, _)| *call);
         for group in calls.chunk_by(|one, next| self.go_together(one, next)) {
             if let [call] = group {
-                answers.push(self.answer_of(cx, call, counts).await?);
+                answers.push(self.answer_of(cx, call, counts, is_cut_off).await?);
                 continue;
             }
             let running = &*self;
-            let body = async |cx: &mut Cx, call: &ToolCall| running.answer_of(cx, call, counts).await;
+            let body =
+                async |cx: &mut Cx, call: &ToolCall| running.answer_of(cx, call, counts, is_cut_off).await;
             for answer in cx.each(group, body).limit(AT_ONCE).await {
                 answers.push(answer?);
             }
@@ -248,12 +250,14 @@ impl Running {
         }
     }
 
-    /// What the model is told about a call it asked for. `hand_off` is the call of the answer that hands over.
+    /// What the model is told about a call it asked for. `hand_off` is the call of the answer that hands over; `is_cut_off`
+    /// says that the answer ended in the middle.
     async fn answer_of(
         &self,
         cx: &mut Cx,
         call: &ToolCall,
         hand_off: Option<&ToolCall>,
+        is_cut_off: bool,
     ) -> Result<String, StepError<Failure>> {
         let Some(tool) = self.tool(&call.name) else {
             let known: Vec<_> = self.team.at_work().tools.iter().map(AgentTool::name).collect();
@@ -263,9 +267,12 @@ impl Running {
                 known.join(", ")
             ));
         };
+        if is_cut_off && call.arguments.trim().is_empty() {
+            return Ok(format!("{BAD_ARGUMENTS}{}`: the answer was cut off before them", call.name));
+        }
         let args = match arguments(tool, &call.arguments) {
             Ok(args) => args,
-            Err(error) => return Ok(format!("error: bad arguments for `{}`: {error}", call.name)),
+            Err(error) => return Ok(format!("{BAD_ARGUMENTS}{}`: {error}", call.name)),
         };
         if matches!(tool, AgentTool::HandOff(_)) && hand_off.is_some_and(|counts| !std::ptr::eq(counts, call))
         {

@@ -45,6 +45,10 @@ const FORBIDDEN_ENDS: [&str; 11] = [
     "xauth",
 ];
 
+/// Ends of names that are places in a list, and no credentials.
+const PLACES: [&str; 6] =
+    ["continuationtoken", "cursortoken", "nextpagetoken", "nexttoken", "pagetoken", "synctoken"];
+
 /// Headers that say nothing a server which a request is redirected to may not know.
 const HARMLESS: [&str; 17] = [
     "accept",
@@ -76,7 +80,8 @@ const SECRET_PARTS: [&str; 8] =
 /// Whether a header holds credentials by its name.
 pub(crate) fn is_forbidden(header: &str) -> bool {
     let name = plain(header);
-    FORBIDDEN.iter().any(|word| name.contains(word)) || FORBIDDEN_ENDS.iter().any(|end| name.ends_with(end))
+    let ends = |ends: &[&str]| ends.iter().any(|end| name.ends_with(end));
+    FORBIDDEN.iter().any(|word| name.contains(word)) || ends(&FORBIDDEN_ENDS) && !ends(&PLACES)
 }
 
 /// Whether any server may see these headers. What another header is for, nobody can tell by its name.

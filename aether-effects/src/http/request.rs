@@ -10,7 +10,7 @@ use aether_core::definition::def::{Retry, StepOptions};
 use aether_core::deps::Deps;
 use aether_core::failure::{Failure, StepError};
 use aether_core::outcome::EffectClass;
-use aether_core::payload::Payload;
+use aether_core::payload::{Payload, PayloadError};
 use aether_core::step::StepCx;
 use aether_core::step::{self, Admission, BodyResult};
 use aether_core::workflow::BoxEffect;
@@ -23,6 +23,7 @@ use super::client::HttpClient;
 use super::download::Download;
 use super::draft::Draft;
 use super::error::HttpError;
+use super::mask;
 use super::recorded::{Answer, exchange_and_note};
 use super::response::HttpResponse;
 use super::upload::Upload;
@@ -325,6 +326,17 @@ impl<A: Answer> step::Body for WorkflowRequest<A> {
                 Err(error) => Ok(Err(body_error(error)?)),
             }
         })
+    }
+
+    /// A former build recorded headers that are known to hold credentials by now.
+    fn canonical_args(&self, args: &Payload) -> Result<Payload, PayloadError> {
+        let mut recorded: serde_json::Value = args.decode()?;
+        let Some(headers) = recorded.get_mut("headers").and_then(serde_json::Value::as_object_mut) else {
+            return Ok(args.clone());
+        };
+        let all = headers.len();
+        headers.retain(|name, _| !mask::is_forbidden(name));
+        if headers.len() == all { Ok(args.clone()) } else { Payload::encode(&recorded) }
     }
 
     /// The wait for the host, unless nothing keeps the request back.

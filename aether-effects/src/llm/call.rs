@@ -102,7 +102,7 @@ pub(crate) fn ask_for<T: Recordable>(
         .messages
         .iter()
         .enumerate()
-        .filter_map(|(at, message)| Some((at, repair_of(message)?.clone())));
+        .filter_map(|(at, message)| Some((at, words_of(message)?.clone())));
     let repairs = repairs.collect();
     let ChatRequest { response_schema, tools, .. } = request;
     cx.effect(name, options, args, Arc::new(ModelCall { expect, response_schema, tools, stream, repairs }))
@@ -116,6 +116,28 @@ pub(crate) fn repair_of(message: &ChatMessage) -> Option<&String> {
     match message {
         ChatMessage::User { content, .. } => Some(content).filter(|content| content.starts_with(REPAIR)),
         _ => None,
+    }
+}
+
+/// How the answer of a tool begins whose arguments cannot be read.
+pub(crate) const BAD_ARGUMENTS: &str = "error: bad arguments for `";
+
+/// What such a message begins with, whatever the words of the decoder.
+fn beginning(text: &str) -> &str {
+    match text.strip_prefix(BAD_ARGUMENTS).and_then(|rest| rest.find('`')) {
+        Some(end) => text.get(..BAD_ARGUMENTS.len() + end).unwrap_or(text),
+        None if text.starts_with(REPAIR) => REPAIR,
+        None => text,
+    }
+}
+
+/// The text of a message in the words of a decoder, which another build may choose in another way.
+fn words_of(message: &ChatMessage) -> Option<&String> {
+    match message {
+        ChatMessage::Tool { content, .. } => {
+            Some(content).filter(|content| content.starts_with(BAD_ARGUMENTS))
+        }
+        message => repair_of(message),
     }
 }
 
@@ -182,8 +204,10 @@ impl Body for ModelCall {
         }
         for (at, today) in &self.repairs {
             if let Some(message) = request.messages.get_mut(*at)
-                && repair_of(message).is_some()
-                && let ChatMessage::User { content, .. } = message
+                && words_of(message).is_some()
+                && let ChatMessage::User { content, .. } | ChatMessage::Tool { content, .. } = message
+                // What is wrong with it may be said in other words, and not that something is.
+                && beginning(content) == beginning(today)
             {
                 content.clone_from(today);
             }

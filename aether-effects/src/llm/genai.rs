@@ -125,11 +125,11 @@ impl GenAiClient {
                 }
                 // Some providers' streams end like this where the connection was cut.
                 ChatStreamEvent::End(_) => break,
-                ChatStreamEvent::Start
-                | ChatStreamEvent::ReasoningChunk(_)
+                // The model has begun to answer.
+                ChatStreamEvent::ReasoningChunk(_)
                 | ChatStreamEvent::ThoughtSignatureChunk(_)
-                | ChatStreamEvent::ToolCallChunk(_)
-                | ChatStreamEvent::Heartbeat => {}
+                | ChatStreamEvent::ToolCallChunk(_) => on_text(""),
+                ChatStreamEvent::Start | ChatStreamEvent::Heartbeat => {}
             }
         }
         let message = format!("the answer was cut off after {} bytes of text", text.len());

@@ -158,7 +158,11 @@ impl Answer {
                     on_text(&text);
                     self.text.get_or_insert_default().push_str(&text);
                 }
-                delta.tool_calls.into_iter().flatten().try_for_each(|part| self.add_call(part))?;
+                for part in delta.tool_calls.into_iter().flatten() {
+                    // The model has begun to answer.
+                    on_text("");
+                    self.add_call(part)?;
+                }
             }
         }
         Ok(())

@@ -8,6 +8,7 @@ use aether_core::payload::Payload;
 use aether_core::view::WaitRef;
 use aether_core::view::pending::{Pending, Waiting};
 use rmcp::model::InputRequest;
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::input::{InputAnswer, InputQuestion};
@@ -49,8 +50,11 @@ pub(crate) fn request(wait: &Pending) -> Option<InputRequest> {
                 },
                 "required": ["decision"],
             });
-            let args = wait.args.as_ref().map_or_else(String::new, |args| format!(" {}", args.as_str()));
-            let text = format!("Is `{}` approved?{args}", wait.name);
+            // What a step is called with; of `cx.approval`, what it was asked with.
+            let details = || wait.question.as_ref().and_then(|asked| asked.decode::<Details>().ok()?.details);
+            let shown = wait.args.clone().or_else(details);
+            let shown = shown.map_or_else(String::new, |shown| format!(" {}", shown.as_str()));
+            let text = format!("Is `{}` approved?{shown}", wait.name);
             json!({ "mode": "form", "message": message(wait, &text), "requestedSchema": schema })
         }
         _ => {
@@ -64,6 +68,12 @@ pub(crate) fn request(wait: &Pending) -> Option<InputRequest> {
         }
     };
     serde_json::from_value(json!({ "method": "elicitation/create", "params": params })).ok()
+}
+
+/// What a person is shown about an approval that is no step's.
+#[derive(Deserialize)]
+struct Details {
+    details: Option<Payload>,
 }
 
 fn text(question: &Payload) -> String {
@@ -115,11 +125,11 @@ pub(crate) async fn take(engine: &Engine, wait: &Pending, answer: &Value) -> Res
     Ok(true)
 }
 
-/// An answer that a person typed. What reads as JSON is taken for it, unless that was refused because a text is wanted.
+/// An answer that a person typed. What reads as JSON is taken for it, unless that was refused because a text is wanted: the
+/// whole answer, and not a member of it.
 fn read(text: &str, wait: &Pending) -> Value {
     let plain = || Value::from(text);
-    if wait.refused.last().is_some_and(|(_, why)| why.contains("expected a string")) {
-        return plain();
-    }
-    serde_json::from_str(text).unwrap_or_else(|_| plain())
+    let json: Option<Value> = serde_json::from_str(text).ok();
+    let is_refused = wait.refused.last().is_some_and(|(_, why)| why.contains("expected a string"));
+    json.filter(|json| !is_refused || json.is_object() || json.is_array()).unwrap_or_else(plain)
 }

@@ -67,8 +67,23 @@ pub fn digest(data: &[u8]) {
         return;
     };
     match Payload::encode(&value) {
+        // A value without integers of more than 64 bits, which became doubles in it.
+        Ok(_) if !is_narrow(&value) => {}
         Ok(again) => assert_eq!(Digest::of(&again).ok(), Some(digest), "another spelling, another digest"),
         Err(error) => panic!("a decoded value does not encode: {error}"),
+    }
+}
+
+/// Whether no number is a double that may have been an integer of more than 64 bits.
+fn is_narrow(value: &serde_json::Value) -> bool {
+    use serde_json::Value;
+    match value {
+        Value::Number(number) => {
+            !number.is_f64() || number.as_f64().is_some_and(|number| number.abs() < 9_007_199_254_740_992.0)
+        }
+        Value::Array(items) => items.iter().all(is_narrow),
+        Value::Object(members) => members.values().all(is_narrow),
+        Value::Null | Value::Bool(_) | Value::String(_) => true,
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aether::encryption::{CodecError, Encryption, SubjectKeyFolder};
-use aether::engine::EngineBuilder;
+use aether::engine::{EngineBuilder, Hold};
 use aether::id::RunId;
 use aether::prelude::*;
 use aether::queue::Singleton;
@@ -212,6 +212,42 @@ async fn a_start_key_of_an_erased_run_is_free() {
         let bob = start(&engine, "bob 1", "bob").await.unwrap();
         waits(&engine, &bob).await;
         assert!(start(&engine, "bob 2", "bob").await.is_err(), "the key is taken again");
+        engine.shutdown().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_parked_run_whose_key_was_destroyed_keeps_no_other_run_off_a_list() {
+    for make in stores() {
+        let (place, calls, home) = (make(), Calls::default(), tempfile::tempdir().unwrap());
+        let folder = SubjectKeyFolder::open(home.path(), key(100)).unwrap();
+        let with = |store: &Arc<dyn Store>| {
+            let keys =
+                ring(1).key_for(folder.clone(), |place| place.labels?.get("customer").map(str::to_owned));
+            builder(store, &calls).payload_codec(Encryption::new(keys))
+        };
+        let engine = with(&place.store).start().await.unwrap();
+        for customer in ["ann", "bob"] {
+            let start = engine.start::<subject_waits>("x".into()).id(customer).label("customer", customer);
+            let run = start.await.unwrap();
+            waits(&engine, run.id()).await;
+        }
+        engine.shutdown().await.unwrap();
+        let engine = with(&place.again()).without_workflow::<subject_waits>().start().await.unwrap();
+        in_time(async {
+            while engine.parked(RunFilter::new()).await.unwrap().runs.len() < 2 {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        })
+        .await;
+        folder.destroy("ann").unwrap();
+        let parked = engine.parked(RunFilter::new()).await.unwrap().runs;
+        let why: Vec<_> = parked.iter().map(|parked| (parked.run.as_str(), parked.why.as_str())).collect();
+        assert!(why[0].0 == "ann" && why[0].1.contains("was destroyed"), "{why:?}");
+        assert!(why[1].0 == "bob" && !why[1].1.contains("destroyed"), "{why:?}");
+        let holds = engine.holds(RunFilter::new()).await.unwrap();
+        assert!(holds.iter().all(|(_, hold)| matches!(hold, Hold::Parked { .. })), "{holds:?}");
+        engine.cancel(&run_id("ann"), "asked to be forgotten", "desk").await.unwrap();
         engine.shutdown().await.unwrap();
     }
 }

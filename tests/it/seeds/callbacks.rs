@@ -531,3 +531,47 @@ async fn s088_across_processes_a_message_is_found_within_250_ms() {
         }
     }
 }
+
+/// Where the second call of a body waits to be let go.
+#[derive(Clone, Debug)]
+struct SecondCall(Arc<tokio::sync::Semaphore>);
+
+/// Have something rendered elsewhere; what is not reported in time is sent again, when it is let go.
+#[step(effect = "tool", idempotent, on_unknown = "retry")]
+async fn render_slowly_again(cx: &mut StepCx) -> Result<u32> {
+    Calls::note(cx)?;
+    let is_first = cx.dep::<Calls>()?.of("render_slowly_again") == 1;
+    let mut callback = cx.callback()?;
+    cx.dep::<Tokens>()?.give(callback.token());
+    if is_first {
+        callback = callback.expires(Duration::from_millis(5));
+    } else {
+        cx.dep::<SecondCall>()?.0.acquire().await?.forget();
+    }
+    Err(callback.pending().into())
+}
+
+/// Render.
+#[workflow]
+async fn seed_render_slowly_again(cx: &mut Cx) -> Result<String> {
+    Ok(told(render_slowly_again(cx).await))
+}
+
+#[tokio::test]
+async fn a_report_that_comes_while_the_body_is_called_again_is_for_the_wait_that_follows() {
+    for place in stores() {
+        let (place, calls, tokens) = (place(), Calls::default(), Tokens::default());
+        let second = SecondCall(Arc::new(tokio::sync::Semaphore::new(0)));
+        let builder = builder(&place.store, &calls).provide(tokens.clone()).provide(second.clone());
+        let engine = builder.start().await.unwrap();
+        let run = engine.start::<seed_render_slowly_again>(()).id("again").await.unwrap();
+        // The limit of the first wait has passed, and the body is there for the second time.
+        let token = tokens.newest(2).await;
+        assert_eq!(engine.complete_callback(&token, &7_u32).await.unwrap(), Sent::Delivered);
+        assert_eq!(engine.complete_callback(&token, &8_u32).await.unwrap(), Sent::Duplicate);
+        second.0.add_permits(1);
+        assert_eq!(in_time(run.result()).await.unwrap(), "7");
+        assert_eq!(calls.of("render_slowly_again"), 2);
+        engine.verify(run.id()).await.unwrap();
+    }
+}

@@ -3,7 +3,7 @@
 //! Promise: frames are checked, folded and let go of as they come, so that a long journal is never in memory as a whole; a
 //! journal that is damaged is a fault of its run alone.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
 
@@ -107,7 +107,7 @@ struct Journal {
 struct Undoing {
     /// Few runs undo anything before they end.
     is_begun: bool,
-    events: Vec<Event>,
+    events: BTreeMap<CommandId, Vec<Event>>,
     answered: BTreeSet<CommandId>,
 }
 
@@ -119,10 +119,10 @@ impl Undoing {
         }
         let Some(command) = event.command().filter(|command| undoes_another(command)) else { return };
         if matches!(event, Event::CommandCommitted(_)) {
-            self.events.retain(|event| event.command() != Some(command));
+            self.events.remove(command);
             self.answered.insert(command.clone());
         } else if !self.answered.contains(command) {
-            self.events.push(event.clone());
+            self.events.entry(command.clone()).or_default().push(event.clone());
         }
     }
 }
@@ -180,7 +180,8 @@ impl Journal {
         match (&mut self.unwinding, event) {
             (None, Event::RunUnwinding(e)) => {
                 let mut history = Folding::default();
-                std::mem::take(&mut self.undoing.events).into_iter().for_each(|event| history.apply(event));
+                let begun = std::mem::take(&mut self.undoing.events).into_values().flatten();
+                begun.for_each(|event| history.apply(event));
                 self.unwinding = Some((e.end, history));
             }
             (None, event) => {

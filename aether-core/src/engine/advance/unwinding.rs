@@ -13,7 +13,7 @@ use crate::vocabulary::payload::Payload;
 /// Undoes what the run's end requires. Driven like a workflow, after the workflow has ended.
 pub(crate) async fn unwind(run: Arc<Run>) -> Completion {
     for undoes in run.with_obligations(|obligations| obligations.plan()) {
-        undo(&run, &undoes).await;
+        undo(&run, &undoes, None).await;
     }
     Ok(Ok(Payload::null()))
 }

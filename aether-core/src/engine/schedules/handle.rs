@@ -76,15 +76,20 @@ impl Schedule {
     /// [`ScheduleError::Unknown`] when it was removed, and [`ScheduleError::Cron`] when its expression cannot be read any
     /// more, for example because the zone is missing from this machine's database.
     pub async fn resume(&self) -> Result<(), ScheduleError> {
-        let spec = self.record().await?.spec;
-        let cron = cron_of(&spec)?;
-        let next = cron.due_after(now(&self.inner));
+        let now = now(&self.inner);
+        let mut unreadable = None;
         change(&self.inner, &self.name, |schedule| {
-            if std::mem::take(&mut schedule.paused) {
-                aim(schedule, &cron, next);
+            // By the declaration that is resumed: another program may have changed it a moment ago.
+            match cron_of(&schedule.spec) {
+                Ok(cron) if std::mem::take(&mut schedule.paused) => aim(schedule, &cron, cron.due_after(now)),
+                Ok(_) => {}
+                Err(error) => unreadable = Some(error),
             }
         })
         .await?;
+        if let Some(error) = unreadable {
+            return Err(error.into());
+        }
         self.inner.wake_ticking.notify_one();
         Ok(())
     }

@@ -89,6 +89,9 @@ pub struct Invocation {
     pub refused: bool,
 }
 
+/// Name of the command that `cx.approval` issues.
+pub(crate) const APPROVAL: &str = "approval";
+
 /// A request for a person's consent or answer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Asked {
@@ -98,6 +101,8 @@ pub struct Asked {
     pub limit_ms: Option<u64>,
     /// What was decided, and by whom.
     pub decided: Option<(Payload, String)>,
+    /// What was shown of an approval that is no step's; `None` for all others.
+    pub shown: Option<Payload>,
 }
 
 impl Asked {
@@ -246,8 +251,9 @@ impl CommandRecord {
             }
             Event::OutcomeKept(_) => self.kept = true,
             Event::ApprovalRequested(e) => {
+                let shown = (e.command.name() == APPROVAL).then_some(e.request);
                 self.details_mut().asked =
-                    Some(Asked { until: e.until, limit_ms: e.limit_ms, decided: None });
+                    Some(Asked { until: e.until, limit_ms: e.limit_ms, decided: None, shown });
                 self.site = self.site.take().or_else(|| shared(e.site));
             }
             Event::LimitAwaited(e) => self.details_mut().limited = Some(e),

@@ -55,9 +55,11 @@ fn shape(
     qualifiers(sig, d);
     let mut generics = generics(&sig.generics, d);
     let mut params = parameters(sig, d);
+    // Of a pure step nothing is recorded.
+    let is_recorded = !matches!(wanted, Wanted::Nothing);
     let context = context(&mut params, wanted, sig, d);
     let services = services::refuse(sig, d);
-    if !allowed(code::HASH_ORDER, &common.allows) {
+    if is_recorded && !allowed(code::HASH_ORDER, &common.allows) {
         recorded_sets(sig, &params, d);
     }
     let args = params.iter().enumerate().map(|(at, param)| argument(at, param, &mut generics, d)).collect();

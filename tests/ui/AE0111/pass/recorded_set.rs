@@ -14,4 +14,10 @@ async fn members(_cx: &mut StepCx) -> Result<HashSet<String>> {
     Ok(HashSet::new())
 }
 
+/// Nothing of it is recorded.
+#[step(effect = "pure")]
+async fn are_known(names: HashSet<String>) -> Result<bool> {
+    Ok(!names.is_empty())
+}
+
 fn main() {}
