@@ -51,7 +51,7 @@ async fn undo_one(run: &Arc<Run>, undoes: &CommandId, by: Option<&CommandId>) {
         return;
     }
     if by.is_some() && pending.was_begun_by_another(by) && !run.has_answer(&command) {
-        go_on_with(run, &command).await;
+        Box::pin(go_on_with(run, &command)).await;
     }
     // Recorded when the step was committed, perhaps by other code. The world waits to be undone: not a failure of that.
     if !run.has_answer(&command)

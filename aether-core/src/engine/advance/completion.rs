@@ -100,7 +100,7 @@ impl RunCompletion {
             && (self.must_unwind(run) || has_children(run) && !mutated("children-end-before-the-decision"))
         {
             self.decide(run).await?;
-            run.begin_unwinding(begun(run).await?);
+            run.begin_unwinding(Box::pin(begun(run)).await?);
             self.unwinding = true;
         }
         // Before this run's own steps are undone, and before its terminal event: after that no process would look at it
