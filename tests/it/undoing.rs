@@ -455,3 +455,44 @@ async fn who_waited_for_what_a_lost_branch_undid_replays() {
         engine.verify(run.id()).await.unwrap();
     }
 }
+
+/// Two branches that undo the same; the first one begins later, when it is told to.
+#[workflow]
+async fn undo_when_told(cx: &mut Cx) -> Result<(usize, usize)> {
+    book_room(cx, 8).await?;
+    let undone = cx
+        .join((
+            async |cx: &mut Cx| {
+                let _word: () = cx.signal("go").await.unwrap_or_default();
+                cx.compensate().await.len()
+            },
+            async |cx: &mut Cx| cx.compensate().await.len(),
+        ))
+        .await;
+    Ok(undone)
+}
+
+#[tokio::test]
+async fn whoever_is_first_after_a_crash_goes_on_with_what_the_other_began() {
+    for place in stores() {
+        let (place, calls, stage) = (place(), Calls::default(), Stage::new(0));
+        let first = engine(&place.store, &calls, &stage).await;
+        let run = first.start::<undo_when_told>(()).id("told").await.unwrap();
+        called(&calls, "give_room_back", 1).await;
+        first.signal(run.id(), "go", "1", &()).await.unwrap();
+        in_time(async {
+            while Journal::read(&place.store, "told").await.count("node_started", "compensate") < 2 {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        })
+        .await;
+        first.shutdown_within(Duration::ZERO).await.unwrap();
+        stage.open();
+        let second = engine(&place.store, &calls, &stage).await;
+        let run = second.handle::<undo_when_told>("told").await.unwrap();
+        assert_eq!(in_time(run.result()).await.unwrap(), (0, 0));
+        let keys = calls.keys("give_room_back");
+        assert_eq!(keys, [keys[0].clone(), keys[0].clone()]);
+        second.verify(run.id()).await.unwrap();
+    }
+}

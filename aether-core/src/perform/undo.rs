@@ -85,6 +85,8 @@ async fn undo_one(run: &Arc<Run>, undoes: &CommandId, by: Option<&CommandId>) {
 /// Another branch may have begun this call, in this process or in a former one, and be gone: what is recorded of it by now
 /// counts, its attempts and the consent that it has.
 async fn go_on_with(run: &Arc<Run>, command: &CommandId) {
+    // It is asked for from here on: whoever began it may be waiting for this call of it.
+    let _not_answered = run.peek(command);
     run.wait_for_frontier(command).await;
     if run.mode == Mode::Verify {
         return;
