@@ -9,10 +9,13 @@ use futures_util::future::BoxFuture;
 use crate::store::api::Store;
 use crate::store::error::StoreError;
 
+/// What opening a store comes to.
+type Opened = Result<Arc<dyn Store>, StoreError>;
+
 /// The store of an engine.
 pub(super) enum OpenStore {
     /// Opened when the engine starts.
-    When(Box<dyn FnOnce(Opening) -> BoxFuture<'static, Result<Arc<dyn Store>, StoreError>> + Send>),
+    When(Box<dyn FnOnce(Opening) -> BoxFuture<'static, Opened> + Send>),
     /// The program has it, and gives it to the engine.
     Given(Arc<dyn Store>),
 }

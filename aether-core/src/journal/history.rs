@@ -124,12 +124,18 @@ impl Folding {
     }
 
     fn note_begun_by_losers(&mut self, race: &str, winner: &str) {
-        let lost = |record: &&Box<CommandRecord>| {
+        let lost = |record: &&CommandRecord| {
             let place = record.command.place();
             let is_lost = is_below(place, race) && !is_below(place, winner);
             is_lost && record.answer.is_none() && undoes_another(&record.command)
         };
-        let begun = self.history.commands.values().filter(lost).map(|record| Place(record.command.clone()));
+        let begun = self
+            .history
+            .commands
+            .values()
+            .map(Box::as_ref)
+            .filter(lost)
+            .map(|record| Place(record.command.clone()));
         self.begun_by_losers.extend(begun);
     }
 
