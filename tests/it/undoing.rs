@@ -496,3 +496,156 @@ async fn whoever_is_first_after_a_crash_goes_on_with_what_the_other_began() {
         second.verify(run.id()).await.unwrap();
     }
 }
+
+async fn consent(engine: &Engine) -> aether::people::Pending {
+    in_time(async {
+        loop {
+            let filter = WaitFilter::default().kind(Waiting::Approval);
+            if let Some(wait) = engine.all_pending(filter).await.unwrap().waits.pop() {
+                return wait;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await
+}
+
+#[tokio::test]
+async fn consent_that_an_undoing_call_waits_for_is_asked_for_again_when_it_is_cut_off() {
+    for dies in [false, true] {
+        for place in stores() {
+            let (place, calls, stage) = (place(), Calls::default(), Stage::new(0));
+            let mut engine = engine(&place.store, &calls, &stage).await;
+            let run = engine.start::<lend_and_take_back>(()).id("car").await.unwrap();
+            consent(&engine).await;
+            engine.cancel(run.id(), "changed my mind", "ann").await.unwrap();
+            in_time(async {
+                while Journal::read(&place.store, "car").await.count("approval_requested", "take_car_back")
+                    < 2
+                {
+                    tokio::time::sleep(Duration::from_millis(2)).await;
+                }
+            })
+            .await;
+            if dies {
+                engine.shutdown().await.unwrap();
+                engine = self::engine(&place.store, &calls, &stage).await;
+            }
+            let wait = consent(&engine).await;
+            engine.approve(&run_id("car"), &wait.command, "ann").await.unwrap();
+            in_time(async {
+                while !engine.view(&run_id("car")).await.unwrap().status.is_terminal() {
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                }
+            })
+            .await;
+            assert_eq!(calls.of("take_car_back"), 1, "dies: {dies}");
+            assert_eq!(engine.view(&run_id("car")).await.unwrap().uncompensated, []);
+        }
+    }
+}
+
+/// What one lost branch began is finished by a branch that loses, too.
+#[workflow]
+async fn undo_in_two_lost_branches(cx: &mut Cx) -> Result<u32> {
+    book_room(cx, 8).await?;
+    cx.race((
+        async |cx: &mut Cx| {
+            cx.race((
+                async |cx: &mut Cx| cx.compensate().await.len(),
+                async |cx: &mut Cx| {
+                    let _word: () = cx.signal("inner").await.unwrap_or_default();
+                    0
+                },
+            ))
+            .await;
+            let left = cx.compensate().await.len();
+            cx.sleep(Duration::from_secs(600)).await;
+            left
+        },
+        async |cx: &mut Cx| {
+            let _word: () = cx.signal("outer").await.unwrap_or_default();
+            0
+        },
+    ))
+    .await;
+    Ok(cx.signal("more").await?)
+}
+
+#[tokio::test]
+async fn what_two_lost_branches_undid_is_not_asked_for() {
+    for place in stores() {
+        let (place, calls, stage) = (place(), Calls::default(), Stage::new(0));
+        let first = engine(&place.store, &calls, &stage).await;
+        let run = first.start::<undo_in_two_lost_branches>(()).id("nested").await.unwrap();
+        called(&calls, "give_room_back", 1).await;
+        first.signal(run.id(), "inner", "1", &()).await.unwrap();
+        called(&calls, "give_room_back", 2).await;
+        stage.open();
+        in_time(async {
+            let undone = || async {
+                let journal = Journal::read(&place.store, "nested").await;
+                journal.kinds().iter().any(|kind| kind == "step_compensated")
+            };
+            while !undone().await {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        })
+        .await;
+        first.signal(run.id(), "outer", "2", &()).await.unwrap();
+        in_time(async {
+            while Journal::read(&place.store, "nested")
+                .await
+                .kinds()
+                .iter()
+                .filter(|kind| *kind == "race_decided")
+                .count()
+                < 2
+            {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        })
+        .await;
+        first.shutdown().await.unwrap();
+        let second = engine(&place.store, &calls, &stage).await;
+        second.signal(&run_id("nested"), "more", "3", &7_u32).await.unwrap();
+        let run = second.handle::<undo_in_two_lost_branches>("nested").await.unwrap();
+        assert_eq!(in_time(run.result()).await.unwrap(), 7);
+        assert_eq!(calls.of("give_room_back"), 2);
+        second.verify(run.id()).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn what_was_undone_is_not_undone_again_where_a_crash_cut_off_that_it_was() {
+    let whole = {
+        let (place, calls, stage) = (crate::seeds::kit::Place::memory(), Calls::default(), Stage::new(0));
+        let engine = engine(&place.store, &calls, &stage).await;
+        in_time(engine.start::<take_and_refund>(()).id("refund").await.unwrap().result()).await.unwrap();
+        Journal::read(&place.store, "refund").await
+    };
+    let cut = whole.through("command_committed", "refund");
+    assert!(!cut.kinds().contains(&"step_compensated".to_owned()));
+    for cancelled in [true, false] {
+        for place in stores() {
+            let (place, calls, stage) = (place(), Calls::default(), Stage::new(0));
+            cut.plant(&place.store, Rows::Follow).await;
+            let client = builder(&place.store, &calls).client().start().await.unwrap();
+            if cancelled {
+                client.cancel(&run_id("refund"), "changed my mind", "ann").await.unwrap();
+            }
+            client.shutdown().await.unwrap();
+            let engine = engine(&place.store, &calls, &stage).await;
+            in_time(async {
+                while !engine.view(&run_id("refund")).await.unwrap().status.is_terminal() {
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                }
+            })
+            .await;
+            assert_eq!(calls.of("refund"), 0, "cancelled: {cancelled}");
+            let journal = Journal::read(&place.store, "refund").await;
+            assert_eq!(journal.kinds().iter().filter(|kind| *kind == "step_compensated").count(), 1);
+            engine.verify(&run_id("refund")).await.unwrap();
+        }
+    }
+}

@@ -12,7 +12,6 @@ use std::task::{Poll, Waker};
 
 use crate::journal::event::{Event, ForkDecided};
 use crate::journal::kept::{KeptCall, KeptCalls};
-use crate::journal::obligations::{COMPENSATE, undoes_another};
 use crate::journal::resources::Resources;
 use crate::journal::version_marks::{Mark, VersionMarks};
 use crate::sched::HashMap;
@@ -99,57 +98,24 @@ pub(crate) struct Folding {
     history: History,
     /// The places of races and plans, and the winners of races.
     decided: Vec<(Place, Option<String>)>,
-    /// Whether `cx.compensate()` was called: few runs do that.
-    compensates: bool,
-    /// What branches had begun to undo when they lost: others may go on with it.
-    begun_by_losers: Vec<Place>,
 }
 
 impl Folding {
     /// Takes in the next event.
     pub(crate) fn apply(&mut self, event: Event) {
         match &event {
-            Event::RaceDecided(e) => {
-                let (race, winner) = (Place(e.command.clone()), e.winner.clone());
-                if self.compensates {
-                    self.note_begun_by_losers(race.as_str(), &winner);
-                }
-                self.decided.push((race, Some(winner)));
-            }
+            Event::RaceDecided(e) => self.decided.push((Place(e.command.clone()), Some(e.winner.clone()))),
             Event::PlanGenerated(e) => self.decided.push((Place(e.command.clone()), None)),
-            Event::NodeStarted(e) => self.compensates |= e.command.name() == COMPENSATE,
             _ => {}
         }
         self.history.apply(event);
     }
 
-    fn note_begun_by_losers(&mut self, race: &str, winner: &str) {
-        let lost = |record: &&CommandRecord| {
-            let place = record.command.place();
-            let is_lost = is_below(place, race) && !is_below(place, winner);
-            is_lost && record.answer.is_none() && undoes_another(&record.command)
-        };
-        let begun = self
-            .history
-            .commands
-            .values()
-            .map(Box::as_ref)
-            .filter(lost)
-            .map(|record| Place(record.command.clone()));
-        self.begun_by_losers.extend(begun);
-    }
-
     /// There are no more.
     pub(crate) fn finish(self) -> History {
-        let Self { mut history, decided, begun_by_losers, .. } = self;
+        let Self { mut history, decided } = self;
         for (place, winner) in decided {
-            history.forget_below(place.as_str(), winner.as_deref(), &begun_by_losers);
-        }
-        // There for whoever goes on with it, which need not be anybody.
-        for place in begun_by_losers {
-            if let Some(record) = history.commands.get_mut(place.as_str()) {
-                record.requested |= record.answer.is_none();
-            }
+            history.forget_below(place.as_str(), winner.as_deref());
         }
         // Nothing else is found by its site.
         history.sites = BTreeSet::new();
@@ -265,12 +231,9 @@ impl History {
 
     /// On replay only the winner of a race is polled, and of a recorded plan nothing: what the others got is not handed
     /// out again.
-    fn forget_below(&mut self, scope: &str, winner: Option<&str>, but: &[Place]) {
-        let lost = |place: &str| {
-            is_below(place, scope)
-                && !winner.is_some_and(|winner| is_below(place, winner))
-                && !but.iter().any(|kept| kept.as_str() == place)
-        };
+    fn forget_below(&mut self, scope: &str, winner: Option<&str>) {
+        let lost =
+            |place: &str| is_below(place, scope) && !winner.is_some_and(|winner| is_below(place, winner));
         self.deliveries.retain(|place| !lost(place.as_str()));
         self.commands.retain(|place, _| !lost(place.as_str()));
     }

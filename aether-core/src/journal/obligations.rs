@@ -41,6 +41,8 @@ pub(crate) struct PendingCompensation {
     /// The first command of `cx.compensate()` that lists it: the name of what undoes it is made of that, whoever makes the
     /// call.
     claimed: Option<CommandId>,
+    /// The call that undoes it has succeeded, which may not be said in an event of its own yet.
+    has_returned: bool,
     state: CompensationState,
 }
 
@@ -55,6 +57,11 @@ impl PendingCompensation {
     /// Whether it is still to be undone.
     pub(crate) fn is_open(&self) -> bool {
         self.state == CompensationState::NotYet
+    }
+
+    /// Whether the call that undoes it has succeeded.
+    pub(crate) fn has_returned(&self) -> bool {
+        self.has_returned
     }
 
     /// Whether nobody has begun to undo it.
@@ -80,6 +87,19 @@ impl PendingCompensation {
 /// Whether this command undoes another one.
 pub(crate) fn undoes_another(command: &CommandId) -> bool {
     command.place().split('.').any(|part| part == UNDO)
+}
+
+/// What is recorded of a command, for who goes on with it: a wait that was closed with the branch, or the workflow, that
+/// waited is to be opened anew. Consent that was given stays.
+pub(crate) fn without_open_waits(mut events: Vec<Event>) -> Vec<Event> {
+    let is_decided = events.iter().any(|event| matches!(event, Event::ApprovalDecided(_)));
+    events.retain(|event| match event {
+        Event::ApprovalRequested(_) => is_decided,
+        Event::InvocationResolved(e) => e.decision != InvocationDecision::Ask,
+        Event::CallbackAwaited(_) => false,
+        _ => true,
+    });
+    events
 }
 
 /// Whether this command belongs to the beginning of a fork, and not to its workflow.
@@ -189,6 +209,14 @@ impl Obligations {
                     self.children.remove(&child);
                 }
                 let repeated = self.errors.remove(&e.command);
+                if e.outcome.is_complete() && undoes_another(&e.command) {
+                    let place = e.command.place();
+                    let is_its = |step: &&mut PendingCompensation| {
+                        place.ends_with(step.undoes.place()) && step.place() == place
+                    };
+                    let undone = self.stack.iter_mut().rev().find(is_its);
+                    undone.into_iter().for_each(|step| step.has_returned = true);
+                }
                 if !e.outcome.is_complete()
                     && let Some(error) = e.error.as_ref().or(repeated.as_ref())
                 {
@@ -212,6 +240,7 @@ impl Obligations {
             args: recorded.args.clone().ok_or_else(missing),
             half_way: recorded.half_way,
             claimed: None,
+            has_returned: false,
             state: CompensationState::NotYet,
         };
         // After a crash inside the append of an outcome it is recorded twice.
@@ -347,7 +376,7 @@ impl Obligations {
             step.is_untouched() && self.kept.iter().any(|(command, _)| *command == step.undoes)
         };
         let carried = |step: &PendingCompensation| {
-            if is_decided_again(step) {
+            if step.has_returned || is_decided_again(step) {
                 return None;
             }
             let failed = match &step.state {

@@ -143,6 +143,10 @@ impl StepCall {
             }
             Ok(None) | Err(_) => None,
         };
+        let holder = match holder {
+            None if self.options.irreversible => self.holder_of_former_key().await,
+            holder => holder,
+        };
         self.refuse(holder).await
     }
 

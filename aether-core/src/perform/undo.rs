@@ -3,13 +3,14 @@
 //! Promise: a step is undone once; one that cannot be undone does not stop the others.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use crate::definition::def::StepDef;
 use futures_util::FutureExt as _;
 
 use crate::journal::event::StepCompensated;
 use crate::journal::history::History;
-use crate::journal::obligations::PendingCompensation;
+use crate::journal::obligations::{PendingCompensation, without_open_waits};
 use crate::perform::attempts::execute_step;
 use crate::perform::call::{CallSpec, CountsIn, any_answer, ask_in_net};
 use crate::policy::replay::Mode;
@@ -26,10 +27,12 @@ use crate::vocabulary::payload::Answered;
 /// that run side by side, one does it and the others wait for it; if that one is dropped, the next goes on with it.
 pub(crate) async fn undo(run: &Arc<Run>, undoes: &CommandId, by: Option<&CommandId>) {
     let undoing = run.undoing(undoes);
-    undoing.get_or_init(|| undo_one(run, undoes, by)).await;
+    let undone = || undo_one(run, undoes, by, undoing.is_begun.swap(true, Ordering::AcqRel));
+    undoing.is_done.get_or_init(undone).await;
 }
 
-async fn undo_one(run: &Arc<Run>, undoes: &CommandId, by: Option<&CommandId>) {
+/// `was_begun`: by a branch of this process that was dropped since.
+async fn undo_one(run: &Arc<Run>, undoes: &CommandId, by: Option<&CommandId>, was_begun: bool) {
     let Some(pending) = run.with_obligations(|obligations| obligations.compensation_of(undoes).cloned())
     else {
         return;
@@ -46,11 +49,16 @@ async fn undo_one(run: &Arc<Run>, undoes: &CommandId, by: Option<&CommandId>) {
     };
     let Ok(args) = pending.args.clone() else { return give_up(run, &pending, def.name) };
     let command = CommandId::new(&pending.place(), def.name);
-    // By a branch that lost a race since.
-    if !pending.is_open() && !run.is_recorded(&command) {
+    if !run.is_recorded(&command) && (!pending.is_open() || pending.has_returned()) {
+        // By a branch that lost a race since, or by a process that died before it said so.
+        if pending.is_open() {
+            run.wait_for_frontier(&command).await;
+            is_undone(run, command, undoes);
+        }
         return;
     }
-    if by.is_some() && pending.was_begun_by_another(by) && !run.has_answer(&command) {
+    let is_replayed = run.has_answer(&command) || by.is_some_and(|by| run.has_answer(by));
+    if !is_replayed && (was_begun || by.is_some() && pending.was_begun_by_another(by)) {
         Box::pin(go_on_with(run, &command)).await;
     }
     // Recorded when the step was committed, perhaps by other code. The world waits to be undone: not a failure of that.
@@ -73,12 +81,17 @@ async fn undo_one(run: &Arc<Run>, undoes: &CommandId, by: Option<&CommandId>) {
     let answered: Answered = execute_step(run, command.clone(), None, call).await;
     match answered {
         Ok(_) if run.with_obligations(|obligations| obligations.is_undone(undoes)) => {}
-        Ok(_) => {
-            let undone = StepCompensated { command, undoes: undoes.clone() };
-            run.append(vec![undone.into()], AppendExtras::default());
-        }
+        Ok(_) => is_undone(run, command, undoes),
         // Also where nothing was recorded, because the arguments were refused.
         Err(error) => run.with_obligations(|obligations| obligations.give_up(undoes, &command, &error)),
+    }
+}
+
+/// Records that a step is undone.
+fn is_undone(run: &Run, command: CommandId, undoes: &CommandId) {
+    if run.mode != Mode::Verify {
+        let undone = StepCompensated { command, undoes: undoes.clone() };
+        run.append(vec![undone.into()], AppendExtras::default());
     }
 }
 
@@ -102,8 +115,9 @@ async fn go_on_with(run: &Arc<Run>, command: &CommandId) {
         }
         .boxed()
     };
-    let recorded = run.insist(read).await.into_iter().filter(|event| event.command() == Some(command));
-    if let Some(record) = History::fold(recorded).peek(command.place()) {
+    let mut recorded = run.insist(read).await;
+    recorded.retain(|event| event.command() == Some(command));
+    if let Some(record) = History::fold(without_open_waits(recorded)).peek(command.place()) {
         run.bring_up_to_date(record.clone());
     }
 }

@@ -10,7 +10,8 @@ use crate::journal::history::History;
 use crate::run::append::AppendExtras;
 use crate::run::claim::Run;
 use crate::run::fault::Fault;
-use crate::sched::{HashMap, OnceCell};
+use crate::run::undoing::Undoing;
+use crate::sched::HashMap;
 use crate::step::body::Undo;
 use crate::step::cancellation::Cancellation;
 use crate::store::ledger::LedgerStatus;
@@ -124,8 +125,8 @@ impl Run {
     }
 
     /// Where those meet who undo `command`.
-    pub(crate) fn undoing(&self, command: &CommandId) -> Arc<OnceCell<()>> {
-        Arc::clone(self.lock().undoing.entry(command.clone()).or_insert_with(|| Arc::new(OnceCell::new())))
+    pub(crate) fn undoing(&self, command: &CommandId) -> Arc<Undoing> {
+        Arc::clone(self.lock().undoing.entry(command.clone()).or_default())
     }
 
     /// Remembers the call that would undo `command`.

@@ -21,7 +21,8 @@ use crate::policy::replay::Mode;
 use crate::run::fault::{CommandSummary, Fault};
 use crate::run::next_generation::NextGeneration;
 use crate::run::shared::EngineShared;
-use crate::sched::{AtomicWaker, HashMap, Mutex, Notify, OnceCell, OnceLock, SharedLock, mutated};
+use crate::run::undoing::Undoing;
+use crate::sched::{AtomicWaker, HashMap, Mutex, Notify, OnceLock, SharedLock, mutated};
 use crate::step::body::{BodyError, Undo};
 use crate::step::cancellation::Cancellation;
 use crate::store::ack::DurableWatermark;
@@ -107,7 +108,7 @@ pub(super) struct State {
     /// Undoing calls that this process knows, by the command they would undo.
     pub(super) undos: HashMap<CommandId, Undo>,
     /// Steps that were undone here, or are being undone.
-    pub(super) undoing: HashMap<CommandId, Arc<OnceCell<()>>>,
+    pub(super) undoing: HashMap<CommandId, Arc<Undoing>>,
     /// Durable waits, each with its time limit.
     pub(super) waits: BTreeMap<CommandId, Option<Timestamp>>,
     /// Messages that were read from the store and that no wait has taken.

@@ -147,12 +147,13 @@ mod tests {
 
     #[test]
     fn members_are_found_in_texts_that_are_no_json() {
-        let cases: [(&str, &[&str]); 9] = [
+        let cases: [(&str, &[&str]); 10] = [
             (r#"status 401: {"a":1,"password" : "hunter2","b":2}"#, &["hunter2"]),
             (r#"status 401: "{\"password\":\"hun\\\"ter2\",\"b\":2}""#, &[r#"hun\\\"ter2"#]),
             (r#"{"password":"hunt"#, &["hunt"]),
             (r#"{"password":"a\"b"} and {"password":12}"#, &[r#"a\"b"#, "12"]),
-            (r#"{"password":{"of":"ann"}, ..."#, &[r#"{"of":"ann"}, ..."#]),
+            (r#"{"password":{"of":"a}n"}, ..."#, &[r#"{"of":"a}n"}"#]),
+            (r#"{"password":[{"of":"ann"}, ..."#, &[r#"[{"of":"ann"}, ..."#]),
             (r#"{"password":"\"password\":\"x\""}"#, &[r#"\"password\":\"x\""#]),
             (r#"{"name":"password", "password":null, password:"x", "password":***"#, &[]),
             (r#"{"password":"","#, &[""]),

@@ -344,7 +344,8 @@ fn recordable(
 async fn same_details(run: &Run, command: &CommandId, request: &Payload, site: &Option<String>) {
     let Some(record) = run.recorded(command).filter(|record| record.command == *command) else { return };
     let shown = record.details().asked.as_ref().and_then(|asked| asked.shown.as_ref());
-    if shown.is_none_or(|shown| is_same_matter(shown, request)) {
+    let is_same = |shown: &Payload| is_same_matter(&run.shared.redaction.value(shown.clone()), request);
+    if shown.is_none_or(is_same) {
         return;
     }
     let side = |shown: &Payload, site: Option<String>| CommandSummary {

@@ -202,7 +202,7 @@ impl Running {
     async fn call_tools(&mut self, cx: &mut Cx, asked: &ChatResponse) -> Result<bool, StepError<Failure>> {
         let (calls, is_cut_off) = (&*asked.tool_calls, asked.is_cut_off());
         let mut answers = Vec::with_capacity(calls.len());
-        let hand_off = calls.iter().find_map(|call| Some((call, self.hand_off_of(call)?)));
+        let hand_off = calls.iter().find_map(|call| Some((call, self.hand_off_of(call, is_cut_off)?)));
         let counts = hand_off.as_ref().map(|(call, _)| *call);
         for group in calls.chunk_by(|one, next| self.go_together(one, next)) {
             if let [call] = group {
@@ -228,7 +228,10 @@ impl Running {
     }
 
     /// The hand-off that this call is, if it is one.
-    fn hand_off_of(&self, call: &ToolCall) -> Option<HandOff> {
+    fn hand_off_of(&self, call: &ToolCall, is_cut_off: bool) -> Option<HandOff> {
+        if is_cut_off && call.arguments.trim().is_empty() {
+            return None;
+        }
         let tool = self.tool(&call.name)?;
         let AgentTool::HandOff(hand_off) = tool else { return None };
         let HandOffArgs { reason } = arguments(tool, &call.arguments).ok()?.decode().ok()?;

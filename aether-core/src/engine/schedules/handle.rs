@@ -81,8 +81,12 @@ impl Schedule {
         change(&self.inner, &self.name, |schedule| {
             // By the declaration that is resumed: another program may have changed it a moment ago.
             match cron_of(&schedule.spec) {
-                Ok(cron) if std::mem::take(&mut schedule.paused) => aim(schedule, &cron, cron.due_after(now)),
-                Ok(_) => {}
+                Ok(cron) => {
+                    unreadable = None;
+                    if std::mem::take(&mut schedule.paused) {
+                        aim(schedule, &cron, cron.due_after(now));
+                    }
+                }
                 Err(error) => unreadable = Some(error),
             }
         })
