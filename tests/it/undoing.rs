@@ -424,3 +424,30 @@ async fn what_was_undone_is_not_undone_again_where_a_crash_cut_off_that_it_was()
         }
     }
 }
+
+/// Take money and pay it back, and then wait for a word.
+#[workflow]
+async fn refund_and_wait(cx: &mut Cx) -> Result<u32> {
+    take_money(cx, 7).await?;
+    let left = cx.compensate().await.len();
+    assert_eq!(left, 0);
+    Ok(cx.signal("more").await?)
+}
+
+#[tokio::test]
+async fn a_fork_of_a_run_that_succeeded_finds_undone_what_was_undone_before_the_cut() {
+    for place in stores() {
+        let (place, calls, stage) = (place(), Calls::default(), Stage::new(0));
+        let engine = engine(&place.store, &calls, &stage).await;
+        let run = engine.start::<refund_and_wait>(()).id("origin").await.unwrap();
+        engine.signal(run.id(), "more", "1", &7_u32).await.unwrap();
+        assert_eq!(in_time(run.result()).await.unwrap(), 7);
+        let plan = engine.fork(run.id()).before("2:signal").plan().await.unwrap().keep_all();
+        let fork = plan.id("fork").start("ada").await.unwrap();
+        engine.signal(fork.id(), "more", "2", &8_u32).await.unwrap();
+        let fork = engine.handle::<refund_and_wait>("fork").await.unwrap();
+        assert_eq!(in_time(fork.result()).await.unwrap(), 8);
+        assert_eq!((calls.of("take_money"), calls.of("refund")), (1, 1));
+        engine.verify(&run_id("fork")).await.unwrap();
+    }
+}

@@ -12,6 +12,7 @@ use crate::journal::bill::BilledCall;
 use crate::journal::cut::Divided;
 use crate::journal::event::forked::{ForkDecision, ForkedFrom};
 use crate::journal::event::{Event, ForkDecided, RunCreated};
+use crate::journal::obligations::Obligations;
 use crate::perform::business_key::key_in_fork;
 use crate::store::ledger::{LedgerEntry, LedgerStatus};
 use crate::vocabulary::contract::Status;
@@ -53,7 +54,15 @@ impl ForkPlan {
         let mut events = divided.copied(changed);
         let takes_over = self.takes_over(origin.record.status);
         if !takes_over {
-            events.retain(|event| !matches!(event, Event::CompensationRecorded(_)));
+            // But for what was undone before the cut: the fork comes to that again, and must find it so.
+            let obligations = Obligations::fold(&events);
+            let is_undone = |command: &CommandId| {
+                obligations.compensation_of(command).is_some_and(|step| !step.is_open())
+            };
+            events.retain(|event| match event {
+                Event::CompensationRecorded(e) => is_undone(&e.command),
+                _ => true,
+            });
         }
         for (command, value) in &self.answers {
             replace(&mut events, &self.origin, command, value)?;
