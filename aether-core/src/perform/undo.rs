@@ -49,7 +49,7 @@ async fn undo_one(run: &Arc<Run>, undoes: &CommandId, by: Option<&CommandId>, wa
     };
     let Ok(args) = pending.args.clone() else { return give_up(run, &pending, def.name) };
     let command = CommandId::new(&pending.place(), def.name);
-    if !run.is_recorded(&command) && (!pending.is_open() || pending.has_returned()) {
+    if !run.has_answer(&command) && (!pending.is_open() || pending.has_returned()) {
         // By a branch that lost a race since, or by a process that died before it said so.
         if pending.is_open() {
             run.wait_for_frontier(&command).await;
