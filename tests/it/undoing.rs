@@ -186,6 +186,7 @@ async fn an_undoing_call_that_a_cancellation_cuts_off_keeps_its_other_attempts()
             .await;
             assert_eq!(view.status, Status::Cancelled);
             assert_eq!(calls.of("refund"), 2, "the second attempt is made, dies: {dies}");
+            first.verify(&run_id("refund")).await.unwrap();
             let journal = Journal::read(&place.store, "refund").await;
             assert_eq!(journal.kinds().iter().filter(|kind| *kind == "step_compensated").count(), 1);
         }
@@ -247,6 +248,7 @@ async fn who_has_agreed_to_an_undoing_call_is_not_asked_again_when_it_is_cut_off
         .await;
         let journal = Journal::read(&place.store, "car").await;
         assert_eq!(journal.count("approval_requested", "take_car_back"), 1);
+        engine.verify(run.id()).await.unwrap();
     }
 }
 
@@ -298,6 +300,7 @@ async fn an_undoing_call_that_is_cut_off_has_its_turn_behind_what_was_done_later
             // Whether or not its second attempt was made before the cancellation.
             assert_eq!((calls.of("give_room_back"), calls.of("refund")), (1, 2), "dies: {dies}");
             assert_eq!(engine.view(&run_id("beside")).await.unwrap().uncompensated, [], "dies: {dies}");
+            engine.verify(&run_id("beside")).await.unwrap();
         }
     }
 }
@@ -387,6 +390,7 @@ async fn consent_that_an_undoing_call_waits_for_is_asked_for_again_when_it_is_cu
             .await;
             assert_eq!(calls.of("take_car_back"), 1, "dies: {dies}");
             assert_eq!(engine.view(&run_id("car")).await.unwrap().uncompensated, []);
+            engine.verify(&run_id("car")).await.unwrap();
         }
     }
 }

@@ -49,7 +49,8 @@ async fn undo_one(run: &Arc<Run>, undoes: &CommandId, by: Option<&CommandId>, wa
     };
     let Ok(args) = pending.args.clone() else { return give_up(run, &pending, def.name) };
     let command = CommandId::new(&pending.place(), def.name);
-    if !run.has_answer(&command) && (!pending.is_open() || pending.has_returned()) {
+    let is_begun = run.recorded(&command).is_some_and(|record| record.started || record.answer.is_some());
+    if !is_begun && (!pending.is_open() || pending.has_returned()) {
         // By a branch that lost a race since, or by a process that died before it said so.
         if pending.is_open() {
             run.wait_for_frontier(&command).await;
