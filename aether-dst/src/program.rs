@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use aether_core::failure::{Failure, Result, StepError};
 use aether_core::step::StepCx;
-use aether_core::workflow::{ChildRun, Cx};
+use aether_core::workflow::{BoxEffect, ChildRun, Cx};
 use aether_macros::{step, workflow};
 use futures_util::future::BoxFuture;
 use schemars::JsonSchema;
@@ -120,8 +120,12 @@ async fn read(cx: &mut StepCx, span: u64) -> Result<u64> {
 /// A program of a story.
 #[workflow(crate = "crate::program::aether")]
 pub async fn story(cx: &mut Cx, program: Vec<Op>) -> Result<Vec<Got>> {
-    let got = cx.scoped(move |cx| interpret(cx, program)).await;
-    Ok(got)
+    Ok(interpreted(cx, program).await)
+}
+
+/// Beside the workflow, because the commands of a program are not written in it.
+fn interpreted(cx: &mut Cx, program: Vec<Op>) -> BoxEffect<'_, Vec<Got>> {
+    cx.scoped(move |cx| interpret(cx, program))
 }
 
 fn interpret(mut cx: Cx, program: Vec<Op>) -> BoxFuture<'static, Vec<Got>> {
