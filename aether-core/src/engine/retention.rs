@@ -57,7 +57,7 @@ pub struct PurgeCandidate {
     store: Arc<dyn Store>,
 }
 
-/// Result of [`Engine::purge`].
+/// Result of [`Engine::purge`](crate::engine::Engine::purge).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PurgeReport {
     /// Runs that were deleted.
@@ -197,7 +197,7 @@ impl Retention {
     }
 
     /// Calls the hook of `other` before each deletion, where that has one: for a purge by hand with other ages than the
-    /// program's own, see [`Engine::retention`].
+    /// program's own, see [`Engine::retention`](crate::engine::Engine::retention).
     ///
     /// ```
     /// # use aether_core::engine::{Engine, Retention};
