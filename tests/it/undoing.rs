@@ -9,10 +9,10 @@ use std::time::Duration;
 use aether::people::{WaitFilter, Waiting};
 use aether::prelude::*;
 use aether::store::Store;
-use aether::view::Status;
+use aether::view::{RunView, Status};
 use tokio::sync::Semaphore;
 
-use crate::seeds::kit::{Calls, Journal, Rows, builder, in_time, run_id, stores};
+use crate::seeds::kit::{Calls, Journal, Place, Rows, builder, in_time, run_id, stores};
 
 /// What undoing steps do: some wait to be let go, some fail at first.
 #[derive(Clone, Debug)]
@@ -47,6 +47,30 @@ async fn called(calls: &Calls, step: &str, times: usize) {
         }
     })
     .await;
+}
+
+/// Waits until the journal has so many events of this kind about commands of this name.
+async fn recorded(place: &Place, run: &str, kind: &str, name: &str, times: usize) {
+    in_time(async {
+        while Journal::read(&place.store, run).await.count(kind, name) < times {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    })
+    .await;
+}
+
+/// The run, once it has ended.
+async fn ended(engine: &Engine, run: &str) -> RunView {
+    in_time(async {
+        loop {
+            let view = engine.view(&run_id(run)).await.unwrap();
+            if view.status.is_terminal() {
+                return view;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await
 }
 
 /// Book a room.
@@ -106,12 +130,7 @@ async fn branches_that_undo_at_once_undo_each_step_once_and_replay() {
         let run = engine.start::<both_undo>(()).id("both").await.unwrap();
         called(&calls, "give_room_back", 1).await;
         // Both have listed what they undo by then.
-        in_time(async {
-            while Journal::read(&place.store, "both").await.count("node_started", "compensate") < 2 {
-                tokio::time::sleep(Duration::from_millis(2)).await;
-            }
-        })
-        .await;
+        recorded(&place, "both", "node_started", "compensate", 2).await;
         stage.open();
         assert_eq!(in_time(run.result()).await.unwrap(), (0, 0));
         assert_eq!((calls.of("give_room_back"), calls.of("refund")), (1, 1));
@@ -121,22 +140,17 @@ async fn branches_that_undo_at_once_undo_each_step_once_and_replay() {
 
 #[tokio::test]
 async fn branches_that_undo_at_once_resume_from_every_prefix() {
-    let (place, calls, stage) = (crate::seeds::kit::Place::memory(), Calls::default(), Stage::new(0));
+    let (place, calls, stage) = (Place::memory(), Calls::default(), Stage::new(0));
     let whole = {
         let engine = engine(&place.store, &calls, &stage).await;
         let run = engine.start::<both_undo>(()).id("both").await.unwrap();
-        in_time(async {
-            while Journal::read(&place.store, "both").await.count("node_started", "compensate") < 2 {
-                tokio::time::sleep(Duration::from_millis(2)).await;
-            }
-        })
-        .await;
+        recorded(&place, "both", "node_started", "compensate", 2).await;
         stage.open();
         in_time(run.result()).await.unwrap();
         Journal::read(&place.store, "both").await.open()
     };
     for count in 1..=whole.events.len() {
-        let (place, calls, stage) = (crate::seeds::kit::Place::memory(), Calls::default(), Stage::new(0));
+        let (place, calls, stage) = (Place::memory(), Calls::default(), Stage::new(0));
         stage.open();
         whole.first(count).plant(&place.store, Rows::Follow).await;
         let engine = engine(&place.store, &calls, &stage).await;
@@ -163,27 +177,13 @@ async fn an_undoing_call_that_a_cancellation_cuts_off_keeps_its_other_attempts()
             let run = first.start::<take_and_refund>(()).id("refund").await.unwrap();
             called(&calls, "refund", 1).await;
             // While it waits for its second attempt.
-            in_time(async {
-                while Journal::read(&place.store, "refund").await.count("step_retried", "refund") < 1 {
-                    tokio::time::sleep(Duration::from_millis(2)).await;
-                }
-            })
-            .await;
+            recorded(&place, "refund", "step_retried", "refund", 1).await;
             first.cancel(run.id(), "changed my mind", "ann").await.unwrap();
             if dies {
                 first.shutdown().await.unwrap();
                 first = engine(&place.store, &calls, &stage).await;
             }
-            let view = in_time(async {
-                loop {
-                    let view = first.view(&run_id("refund")).await.unwrap();
-                    if view.status.is_terminal() {
-                        return view;
-                    }
-                    tokio::time::sleep(Duration::from_millis(5)).await;
-                }
-            })
-            .await;
+            let view = ended(&first, "refund").await;
             assert_eq!(view.status, Status::Cancelled);
             assert_eq!(calls.of("refund"), 2, "the second attempt is made, dies: {dies}");
             first.verify(&run_id("refund")).await.unwrap();
@@ -221,31 +221,12 @@ async fn who_has_agreed_to_an_undoing_call_is_not_asked_again_when_it_is_cut_off
         let (place, calls, stage) = (place(), Calls::default(), Stage::new(1));
         let engine = engine(&place.store, &calls, &stage).await;
         let run = engine.start::<lend_and_take_back>(()).id("car").await.unwrap();
-        let wait = in_time(async {
-            loop {
-                let filter = WaitFilter::default().kind(Waiting::Approval);
-                if let Some(wait) = engine.all_pending(filter).await.unwrap().waits.pop() {
-                    return wait;
-                }
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
-        })
-        .await;
+        let wait = consent(&engine).await;
         engine.approve(run.id(), &wait.command, "ann").await.unwrap();
-        in_time(async {
-            while Journal::read(&place.store, "car").await.count("step_retried", "take_car_back") < 1 {
-                tokio::time::sleep(Duration::from_millis(2)).await;
-            }
-        })
-        .await;
+        recorded(&place, "car", "step_retried", "take_car_back", 1).await;
         engine.cancel(run.id(), "changed my mind", "ann").await.unwrap();
         called(&calls, "take_car_back", 2).await;
-        in_time(async {
-            while !run.status().await.unwrap().is_terminal() {
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
-        })
-        .await;
+        ended(&engine, "car").await;
         let journal = Journal::read(&place.store, "car").await;
         assert_eq!(journal.count("approval_requested", "take_car_back"), 1);
         engine.verify(run.id()).await.unwrap();
@@ -280,23 +261,13 @@ async fn an_undoing_call_that_is_cut_off_has_its_turn_behind_what_was_done_later
             let run = engine.start::<undo_beside_work>(()).id("beside").await.unwrap();
             called(&calls, "refund", 1).await;
             engine.signal(run.id(), "book", "1", &()).await.unwrap();
-            in_time(async {
-                while Journal::read(&place.store, "beside").await.count("step_committed", "book_room") < 1 {
-                    tokio::time::sleep(Duration::from_millis(2)).await;
-                }
-            })
-            .await;
+            recorded(&place, "beside", "step_committed", "book_room", 1).await;
             engine.cancel(run.id(), "changed my mind", "ann").await.unwrap();
             if dies {
                 engine.shutdown_within(Duration::ZERO).await.unwrap();
                 engine = self::engine(&place.store, &calls, &stage).await;
             }
-            in_time(async {
-                while !engine.view(&run_id("beside")).await.unwrap().status.is_terminal() {
-                    tokio::time::sleep(Duration::from_millis(5)).await;
-                }
-            })
-            .await;
+            ended(&engine, "beside").await;
             // Whether or not its second attempt was made before the cancellation.
             assert_eq!((calls.of("give_room_back"), calls.of("refund")), (1, 2), "dies: {dies}");
             assert_eq!(engine.view(&run_id("beside")).await.unwrap().uncompensated, [], "dies: {dies}");
@@ -329,12 +300,7 @@ async fn whoever_is_first_after_a_crash_goes_on_with_what_the_other_began() {
         let run = first.start::<undo_when_told>(()).id("told").await.unwrap();
         called(&calls, "give_room_back", 1).await;
         first.signal(run.id(), "go", "1", &()).await.unwrap();
-        in_time(async {
-            while Journal::read(&place.store, "told").await.count("node_started", "compensate") < 2 {
-                tokio::time::sleep(Duration::from_millis(2)).await;
-            }
-        })
-        .await;
+        recorded(&place, "told", "node_started", "compensate", 2).await;
         first.shutdown_within(Duration::ZERO).await.unwrap();
         stage.open();
         let second = engine(&place.store, &calls, &stage).await;
@@ -368,26 +334,14 @@ async fn consent_that_an_undoing_call_waits_for_is_asked_for_again_when_it_is_cu
             let run = engine.start::<lend_and_take_back>(()).id("car").await.unwrap();
             consent(&engine).await;
             engine.cancel(run.id(), "changed my mind", "ann").await.unwrap();
-            in_time(async {
-                while Journal::read(&place.store, "car").await.count("approval_requested", "take_car_back")
-                    < 2
-                {
-                    tokio::time::sleep(Duration::from_millis(2)).await;
-                }
-            })
-            .await;
+            recorded(&place, "car", "approval_requested", "take_car_back", 2).await;
             if dies {
                 engine.shutdown().await.unwrap();
                 engine = self::engine(&place.store, &calls, &stage).await;
             }
             let wait = consent(&engine).await;
             engine.approve(&run_id("car"), &wait.command, "ann").await.unwrap();
-            in_time(async {
-                while !engine.view(&run_id("car")).await.unwrap().status.is_terminal() {
-                    tokio::time::sleep(Duration::from_millis(5)).await;
-                }
-            })
-            .await;
+            ended(&engine, "car").await;
             assert_eq!(calls.of("take_car_back"), 1, "dies: {dies}");
             assert_eq!(engine.view(&run_id("car")).await.unwrap().uncompensated, []);
             engine.verify(&run_id("car")).await.unwrap();
@@ -398,7 +352,7 @@ async fn consent_that_an_undoing_call_waits_for_is_asked_for_again_when_it_is_cu
 #[tokio::test]
 async fn what_was_undone_is_not_undone_again_where_a_crash_cut_off_that_it_was() {
     let whole = {
-        let (place, calls, stage) = (crate::seeds::kit::Place::memory(), Calls::default(), Stage::new(0));
+        let (place, calls, stage) = (Place::memory(), Calls::default(), Stage::new(0));
         let engine = engine(&place.store, &calls, &stage).await;
         in_time(engine.start::<take_and_refund>(()).id("refund").await.unwrap().result()).await.unwrap();
         Journal::read(&place.store, "refund").await
@@ -415,12 +369,7 @@ async fn what_was_undone_is_not_undone_again_where_a_crash_cut_off_that_it_was()
             }
             client.shutdown().await.unwrap();
             let engine = engine(&place.store, &calls, &stage).await;
-            in_time(async {
-                while !engine.view(&run_id("refund")).await.unwrap().status.is_terminal() {
-                    tokio::time::sleep(Duration::from_millis(5)).await;
-                }
-            })
-            .await;
+            ended(&engine, "refund").await;
             assert_eq!(calls.of("refund"), 0, "cancelled: {cancelled}");
             let journal = Journal::read(&place.store, "refund").await;
             assert_eq!(journal.kinds().iter().filter(|kind| *kind == "step_compensated").count(), 1);

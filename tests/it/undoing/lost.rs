@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use aether::prelude::*;
 
-use super::{Stage, book_room, called, engine, take_money};
-use crate::seeds::kit::{Calls, Journal, in_time, run_id, stores};
+use super::{Stage, book_room, called, engine, recorded, take_money};
+use crate::seeds::kit::{Calls, in_time, run_id, stores};
 
 /// A branch that loses the race while it gives the room back; then everything is undone.
 #[workflow]
@@ -62,12 +62,7 @@ async fn what_a_lost_branch_began_to_undo_need_not_be_asked_for() {
         let run = first.start::<leave_what_a_lost_branch_began>(()).id("left").await.unwrap();
         called(&calls, "give_room_back", 1).await;
         first.signal(run.id(), "go", "1", &()).await.unwrap();
-        in_time(async {
-            while Journal::read(&place.store, "left").await.count("wait_started", "signal") < 2 {
-                tokio::time::sleep(Duration::from_millis(2)).await;
-            }
-        })
-        .await;
+        recorded(&place, "left", "wait_started", "signal", 2).await;
         first.shutdown().await.unwrap();
         let second = engine(&place.store, &calls, &stage).await;
         second.signal(&run_id("left"), "more", "2", &7_u32).await.unwrap();
@@ -100,19 +95,9 @@ async fn what_a_lost_branch_began_to_undo_keeps_its_other_attempts() {
             let (place, calls, stage) = (place(), Calls::default(), Stage::new(1));
             let mut engine = engine(&place.store, &calls, &stage).await;
             let run = engine.start::<refund_in_a_lost_branch>(()).id("attempts").await.unwrap();
-            in_time(async {
-                while Journal::read(&place.store, "attempts").await.count("step_retried", "refund") < 1 {
-                    tokio::time::sleep(Duration::from_millis(2)).await;
-                }
-            })
-            .await;
+            recorded(&place, "attempts", "step_retried", "refund", 1).await;
             engine.signal(run.id(), "go", "1", &()).await.unwrap();
-            in_time(async {
-                while Journal::read(&place.store, "attempts").await.count("race_decided", "race") < 1 {
-                    tokio::time::sleep(Duration::from_millis(2)).await;
-                }
-            })
-            .await;
+            recorded(&place, "attempts", "race_decided", "race", 1).await;
             if dies {
                 engine.shutdown().await.unwrap();
                 engine = self::engine(&place.store, &calls, &stage).await;
@@ -150,12 +135,7 @@ async fn who_waited_for_what_a_lost_branch_undid_replays() {
         let (place, calls, stage) = (place(), Calls::default(), Stage::new(0));
         let engine = engine(&place.store, &calls, &stage).await;
         let run = engine.start::<undo_in_a_race>(()).id("raced").await.unwrap();
-        in_time(async {
-            while Journal::read(&place.store, "raced").await.count("node_started", "compensate") < 2 {
-                tokio::time::sleep(Duration::from_millis(2)).await;
-            }
-        })
-        .await;
+        recorded(&place, "raced", "node_started", "compensate", 2).await;
         stage.open();
         assert_eq!(in_time(run.result()).await.unwrap(), 0);
         assert_eq!(calls.of("give_room_back"), 1);
@@ -200,30 +180,9 @@ async fn what_two_lost_branches_undid_is_not_asked_for() {
         first.signal(run.id(), "inner", "1", &()).await.unwrap();
         called(&calls, "give_room_back", 2).await;
         stage.open();
-        in_time(async {
-            let undone = || async {
-                let journal = Journal::read(&place.store, "nested").await;
-                journal.kinds().iter().any(|kind| kind == "step_compensated")
-            };
-            while !undone().await {
-                tokio::time::sleep(Duration::from_millis(2)).await;
-            }
-        })
-        .await;
+        recorded(&place, "nested", "step_compensated", "give_room_back", 1).await;
         first.signal(run.id(), "outer", "2", &()).await.unwrap();
-        in_time(async {
-            while Journal::read(&place.store, "nested")
-                .await
-                .kinds()
-                .iter()
-                .filter(|kind| *kind == "race_decided")
-                .count()
-                < 2
-            {
-                tokio::time::sleep(Duration::from_millis(2)).await;
-            }
-        })
-        .await;
+        recorded(&place, "nested", "race_decided", "race", 2).await;
         first.shutdown().await.unwrap();
         let second = engine(&place.store, &calls, &stage).await;
         second.signal(&run_id("nested"), "more", "3", &7_u32).await.unwrap();
