@@ -36,9 +36,8 @@ pub struct DeadLetter {
 }
 
 impl Engine {
-    /// The runs of a queue that failed, were rejected, are in doubt or are parked: at most `limit` of each, newest first; with a `limit` of 0
-    /// all of them.
-    /// A failed run that was retried stays among them until it is purged.
+    /// The runs of a queue that failed, were rejected, are in doubt or are parked: at most `limit` of each, newest first; with
+    /// a `limit` of 0 all of them. A failed run that was retried stays among them until it is purged.
     ///
     /// ```
     /// # use aether_core::engine::Engine;

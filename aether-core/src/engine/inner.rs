@@ -160,15 +160,20 @@ pub(super) struct Guard {
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        self.inner.stopping.store(true, Ordering::Release);
-        self.inner.wake_scheduler.notify_one();
-        self.inner.wake_ticking.notify_one();
-        self.inner.wake_gathering.notify_one();
-        self.inner.wake_purging.notify_one();
+        self.inner.begin_stopping();
     }
 }
 
 impl Inner {
+    /// From here on the engine's tasks end.
+    pub(super) fn begin_stopping(&self) {
+        self.stopping.store(true, Ordering::Release);
+        self.wake_scheduler.notify_one();
+        self.wake_ticking.notify_one();
+        self.wake_gathering.notify_one();
+        self.wake_purging.notify_one();
+    }
+
     pub(super) fn active(&self) -> MutexGuard<'_, HashMap<RunId, Active>> {
         self.active.lock().unwrap_or_else(PoisonError::into_inner)
     }

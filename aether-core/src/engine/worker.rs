@@ -195,11 +195,7 @@ pub(super) async fn shut_down(inner: &Arc<Inner>, patience: Duration) -> Result<
 async fn stop_all(inner: &Arc<Inner>, patience: Duration) -> Result<(), StoreError> {
     let environment = &inner.shared.environment;
     // 1. `start` refuses from now on, and the engine's tasks end.
-    inner.stopping.store(true, Ordering::Release);
-    inner.wake_scheduler.notify_one();
-    inner.wake_ticking.notify_one();
-    inner.wake_gathering.notify_one();
-    inner.wake_purging.notify_one();
+    inner.begin_stopping();
     // 2. Every run is released, unless a drain has done that before.
     drained(inner, patience).await;
     // 3. Nothing of this worker runs any more, so whatever it could not release is free.

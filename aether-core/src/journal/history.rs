@@ -232,10 +232,11 @@ impl History {
     /// On replay only the winner of a race is polled, and of a recorded plan nothing: what the others got is not handed
     /// out again.
     fn forget_below(&mut self, scope: &str, winner: Option<&str>) {
-        let lost =
-            |place: &str| is_below(place, scope) && !winner.is_some_and(|winner| is_below(place, winner));
-        self.deliveries.retain(|place| !lost(place.as_str()));
-        self.commands.retain(|place, _| !lost(place.as_str()));
+        let lost = |Place(command): &Place| {
+            command.is_within(scope) && !winner.is_some_and(|winner| command.is_within(winner))
+        };
+        self.deliveries.retain(|place| !lost(place));
+        self.commands.retain(|place, _| !lost(place));
     }
 
     /// What is recorded at `place`.
@@ -416,11 +417,6 @@ impl History {
         let unasked = || self.commands.values().map(Box::as_ref).filter(|record| !record.requested);
         self.stuck_at().or_else(|| unasked().min_by_key(|record| in_order(record.command.place())))
     }
-}
-
-/// Whether a place is inside of a scope.
-fn is_below(place: &str, scope: &str) -> bool {
-    place.strip_prefix(scope).is_some_and(|rest| rest.starts_with('.'))
 }
 
 /// The scopes that a place is in, from the inside out; the root scope is the empty text.

@@ -209,13 +209,10 @@ impl Obligations {
                     self.children.remove(&child);
                 }
                 let repeated = self.errors.remove(&e.command);
-                if e.outcome.is_complete() && undoes_another(&e.command) {
-                    let place = e.command.place();
-                    let is_its = |step: &&mut PendingCompensation| {
-                        place.ends_with(step.undoes.place()) && step.place() == place
-                    };
-                    let undone = self.stack.iter_mut().rev().find(is_its);
-                    undone.into_iter().for_each(|step| step.has_returned = true);
+                if e.outcome.is_complete()
+                    && let Some(step) = self.undone_by(&e.command)
+                {
+                    step.has_returned = true;
                 }
                 if !e.outcome.is_complete()
                     && let Some(error) = e.error.as_ref().or(repeated.as_ref())
@@ -341,17 +338,24 @@ impl Obligations {
         }
     }
 
+    /// The step that a command undoes, if it is one that undoes.
+    fn undone_by(&mut self, undoing: &CommandId) -> Option<&mut PendingCompensation> {
+        if !undoes_another(undoing) {
+            return None;
+        }
+        let place = undoing.place();
+        // The last ones are undone first.
+        let steps = self.stack.iter_mut().rev();
+        steps.filter(|step| place.ends_with(step.undoes.place())).find(|step| step.place() == place)
+    }
+
     fn compensation_mut(&mut self, undoes: &CommandId) -> Option<&mut PendingCompensation> {
         self.stack.get_mut(*self.places.get(undoes)?)
     }
 
     /// An undoing command failed for good.
     fn fail(&mut self, compensation: &CommandId, error: &Payload) {
-        if !undoes_another(compensation) {
-            return;
-        }
-        let found = self.stack.iter().find(|step| step.place() == compensation.place());
-        if let Some(undoes) = found.map(|step| step.undoes.clone()) {
+        if let Some(undoes) = self.undone_by(compensation).map(|step| step.undoes.clone()) {
             self.give_up(&undoes, compensation, error);
         }
     }

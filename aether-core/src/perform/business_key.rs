@@ -96,11 +96,10 @@ impl StepCall {
     /// The call that holds the key which a former build made of these arguments, where it made another one and another call
     /// holds it.
     async fn holder_of_former_key(&self) -> Option<Holder> {
-        let args = self.ask_body(|body| body.canonical_args(&self.args)).ok()?;
-        let former = Digest::former(&args)?;
         if !matches!(self.ask_body(|body| body.business_key(&self.args)), Ok(None)) {
             return None;
         }
+        let former = Digest::former(&self.ask_body(|body| body.canonical_args(&self.args)).ok()?)?;
         let (_in_flight, run) = (self.run.in_flight(), &self.run);
         let key = self.key_of(former.as_str());
         let found = run.insist(|| holder(&*run.shared.store, &run.id, &key).boxed()).await?;

@@ -54,7 +54,7 @@ async fn undo_one(run: &Arc<Run>, undoes: &CommandId, by: Option<&CommandId>, wa
         // By a branch that lost a race since, or by a process that died before it said so.
         if pending.is_open() {
             run.wait_for_frontier(&command).await;
-            is_undone(run, command, undoes);
+            record_undone(run, command, undoes);
         }
         return;
     }
@@ -82,14 +82,14 @@ async fn undo_one(run: &Arc<Run>, undoes: &CommandId, by: Option<&CommandId>, wa
     let answered: Answered = execute_step(run, command.clone(), None, call).await;
     match answered {
         Ok(_) if run.with_obligations(|obligations| obligations.is_undone(undoes)) => {}
-        Ok(_) => is_undone(run, command, undoes),
+        Ok(_) => record_undone(run, command, undoes),
         // Also where nothing was recorded, because the arguments were refused.
         Err(error) => run.with_obligations(|obligations| obligations.give_up(undoes, &command, &error)),
     }
 }
 
 /// Records that a step is undone.
-fn is_undone(run: &Run, command: CommandId, undoes: &CommandId) {
+fn record_undone(run: &Run, command: CommandId, undoes: &CommandId) {
     if run.mode != Mode::Verify {
         let undone = StepCompensated { command, undoes: undoes.clone() };
         run.append(vec![undone.into()], AppendExtras::default());

@@ -16,9 +16,9 @@ use crate::engine::forks::plan::{ForkPlan, OpenOrigin};
 use crate::engine::handle::{AnyWorkflow, RunHandle};
 use crate::engine::inner::{Engine, Inner, now, whole};
 use crate::engine::start::StartError;
+use crate::journal::event::Event;
 use crate::journal::event::forked::ForkedFrom;
-use crate::journal::event::{Event, RunCreated};
-use crate::journal::frame::Frame;
+use crate::journal::frame::{Frame, JournalError, StoredFrame};
 use crate::journal::generation::Generation;
 use crate::journal::history::History;
 use crate::journal::large_values::{large, named_contents};
@@ -88,7 +88,6 @@ impl ForkPlan {
         for id in plan.ids(&engine, origin.created.forked_from.is_some()).await? {
             let copied = plan.copy(&origin, &divided, &id, actor, hex(&seed))?;
             plan.try_replay(inner, &id, &copied).await?;
-            let made = Made::of(&copied.created, &copied.events);
             match plan.write(inner, &id, copied).await? {
                 Created::New => {
                     inner.wake_scheduler.notify_one();
@@ -98,10 +97,16 @@ impl ForkPlan {
                     let reason = format!("{open} runs are open, which is all that limit `{limit}` allows");
                     return Err(ForkError::OverLimit { run: self.origin.clone(), reason });
                 }
-                _ if plan.is_there(inner, &id, &made).await? => return Ok(RunHandle::of(inner, id)),
-                // Another fork took the number.
-                _ if plan.is_numbered() => {}
-                _ => return Err(ForkError::IdTaken { run: self.origin.clone(), id }),
+                _ => {
+                    let copied = plan.copy(&origin, &divided, &id, actor, hex(&seed))?;
+                    if plan.is_there(inner, &id, &copied).await? {
+                        return Ok(RunHandle::of(inner, id));
+                    }
+                    // Else another fork took the number.
+                    if !plan.is_numbered() {
+                        return Err(ForkError::IdTaken { run: self.origin.clone(), id });
+                    }
+                }
             }
         }
         let (run, id) = (self.origin.clone(), self.origin.clone());
@@ -252,54 +257,46 @@ impl ForkPlan {
 
     /// Whether the run `id` is this fork: where ids are numbered by this very start, else also by an earlier one that
     /// decided the same.
-    async fn is_there(&self, inner: &Inner, id: &RunId, made: &Made) -> Result<bool, ForkError> {
-        let Some((created, found)) = first_frame(inner, id).await? else { return Ok(false) };
-        let from = created.forked_from;
-        let is_of_origin = from.is_some_and(|from| from.run == self.origin && from.position == self.position);
-        Ok(is_of_origin
-            && if self.is_numbered() { created.seed == made.seed } else { found.decided_as(made) })
+    async fn is_there(&self, inner: &Inner, id: &RunId, copied: &Copied) -> Result<bool, ForkError> {
+        let store = &*inner.shared.store;
+        let frames = store.load_page(id, 0, 1).await?;
+        let found = crate::store::read::events(store, id, &frames).await?;
+        let Some(Event::RunCreated(created)) = found.first() else { return Ok(false) };
+        let from = created.forked_from.as_ref();
+        if from.is_none_or(|from| from.run != self.origin || from.position != self.position) {
+            return Ok(false);
+        }
+        if self.is_numbered() {
+            return Ok(created.seed == copied.created.seed);
+        }
+        // Nobody knows of one that has continued as new.
+        let is_renewed = matches!(found.get(1), Some(Event::RunContinued(_)));
+        Ok(is_renewed || decided(&found) == decided(&copied.events))
     }
 }
 
-/// A fork as it is first recorded.
-struct Made {
-    seed: String,
-    /// Its events behind the first one, without what the bill says of calls beside what was decided; `None` where they went
-    /// with a former generation.
-    events: Option<Vec<String>>,
-}
-
-impl Made {
-    fn of(created: &RunCreated, events: &[Event]) -> Self {
-        let told = |event: &Event| match event {
-            Event::ForkDecided(e) => Some(format!("{} of {}", e.decision, e.origin)),
-            other => serde_json::to_string(other).ok(),
-        };
-        let events = match events.get(1) {
-            Some(Event::RunContinued(_)) => None,
-            _ => events.iter().skip(1).map(told).collect(),
-        };
-        Self { seed: created.seed.clone(), events }
-    }
-
-    /// Whether `other` was decided in the same way. Nobody knows of one that has continued as new.
-    fn decided_as(&self, other: &Self) -> bool {
-        self.events.is_none() || self.events == other.events
-    }
-}
-
-/// The first event of a run, and what is recorded with it.
-async fn first_frame(inner: &Inner, id: &RunId) -> Result<Option<(RunCreated, Made)>, StoreError> {
-    let store = &*inner.shared.store;
-    let frames = store.load_page(id, 0, 1).await?;
-    let events = crate::store::read::events(store, id, &frames).await?;
-    let Some(Event::RunCreated(created)) = events.first() else { return Ok(None) };
-    Ok(Some((created.clone(), Made::of(created, &events))))
+/// What the first events of a fork say, behind the one that made it, and without what the bill says of calls beside what was
+/// decided.
+fn decided(events: &[Event]) -> Option<Vec<String>> {
+    let told = |event: &Event| match event {
+        Event::ForkDecided(e) => Some(format!("{} of {}", e.decision, e.origin)),
+        other => serde_json::to_string(other).ok(),
+    };
+    events.iter().skip(1).map(told).collect()
 }
 
 /// The run that `id` is a fork of.
 async fn forked_from(inner: &Inner, id: &RunId) -> Result<Option<ForkedFrom>, StoreError> {
-    Ok(first_frame(inner, id).await?.and_then(|(created, _)| created.forked_from))
+    let frames = inner.shared.store.load_page(id, 0, 1).await?;
+    let events = frames.first().map_or(Ok(Vec::new()), StoredFrame::events);
+    let unreadable = |error: JournalError| StoreError::Corrupt {
+        store: inner.shared.store.describe(),
+        reason: format!("run `{id}`: {error}"),
+    };
+    match events.map_err(unreadable)?.into_iter().next() {
+        Some(Event::RunCreated(created)) => Ok(created.forked_from),
+        _ => Ok(None),
+    }
 }
 
 impl Engine {
