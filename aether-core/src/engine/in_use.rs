@@ -6,11 +6,12 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
 
-use crate::sched::Mutex;
 use crate::store::api::Store;
 
-/// How many engines were started on each store, by where it is in memory.
-static ENGINES: Mutex<BTreeMap<usize, usize>> = Mutex::new(BTreeMap::new());
+/// How many engines were started on each store, by where it is in memory. The lock is the process's and not a
+/// schedule's: schedules are explored by several threads at once, and one would see the other's hold of it.
+#[allow(clippy::disallowed_types, reason = "no other meeting happens while it is held")]
+static ENGINES: std::sync::Mutex<BTreeMap<usize, usize>> = std::sync::Mutex::new(BTreeMap::new());
 
 /// Who holds the store for an engine: what all its runs share, and the writer of their streams.
 const OWN_HOLDERS: usize = 2;

@@ -23,7 +23,7 @@ use tracing::subscriber::Interest;
 use tracing::{Event, Metadata, Subscriber};
 
 use crate::run::claim::Run;
-use crate::sched::{AtomicBool, OnceLock};
+use crate::sched::AtomicBool;
 
 /// A scope of a resumed run, as far as its log is concerned.
 pub(crate) struct LogScope {
@@ -181,10 +181,12 @@ impl<F: Future> Future for ComputedAgain<F> {
     }
 }
 
-static NOWHERE: OnceLock<Dispatch> = OnceLock::new();
+#[allow(clippy::disallowed_types, reason = "made once, and the same whoever makes it")]
+static NOWHERE: std::sync::OnceLock<Dispatch> = std::sync::OnceLock::new();
 
-/// Drops everything, but what is said while this thread panics: the run ends there, and no one says it again. Not `Dispatch::none()`: that one is not registered, so a log line that is reached for the first time
-/// in replayed code would be marked as of interest to no one, for the whole life of the process.
+/// Drops everything, but what is said while this thread panics: the run ends there, and no one says it again. Not
+/// `Dispatch::none()`: that one is not registered, so a log line that is reached for the first time in replayed code would
+/// be marked as of interest to no one, for the whole life of the process.
 struct Nowhere;
 
 impl Nowhere {

@@ -96,8 +96,8 @@ pub type HashMap<K, V> = std::collections::BTreeMap<K, V>;
 pub struct Mutex<T>(std::sync::Mutex<T>);
 
 impl<T> Mutex<T> {
-    /// As [`std::sync::Mutex::new`].
-    pub const fn new(value: T) -> Self {
+    /// As [`std::sync::Mutex::new`], but not for a static: several threads explore, and a static would join their schedules.
+    pub fn new(value: T) -> Self {
         Self(std::sync::Mutex::new(value))
     }
 
@@ -118,8 +118,8 @@ impl<T> Mutex<T> {
 pub struct RwLock<T>(std::sync::RwLock<T>);
 
 impl<T> RwLock<T> {
-    /// As [`std::sync::RwLock::new`].
-    pub const fn new(value: T) -> Self {
+    /// As [`std::sync::RwLock::new`], but not for a static: several threads explore, and a static would join their schedules.
+    pub fn new(value: T) -> Self {
         Self(std::sync::RwLock::new(value))
     }
 
@@ -209,8 +209,8 @@ impl<T> Default for OnceLock<T> {
 }
 
 impl<T> OnceLock<T> {
-    /// As [`std::sync::OnceLock::new`].
-    pub const fn new() -> Self {
+    /// As [`std::sync::OnceLock::new`], but not for a static.
+    pub fn new() -> Self {
         Self(std::sync::OnceLock::new())
     }
 
@@ -241,8 +241,8 @@ impl<T> OnceLock<T> {
 pub struct OnceCell<T>(tokio::sync::OnceCell<T>);
 
 impl<T> OnceCell<T> {
-    /// As [`tokio::sync::OnceCell::new`].
-    pub const fn new() -> Self {
+    /// As [`tokio::sync::OnceCell::new`], but not for a static.
+    pub fn new() -> Self {
         Self(tokio::sync::OnceCell::const_new())
     }
 
