@@ -34,8 +34,19 @@ pub(crate) struct Claims {
     /// Tokens of claims that are under way, or whose answers were lost.
     open: Mutex<Vec<Open>>,
     mark: Mutex<Mark>,
+    /// Runs that claims got and nobody can read: they are to be released.
+    unreadable: Mutex<Vec<Unreadable>>,
     count: AtomicU64,
     hasher: RandomState,
+}
+
+/// A run that a claim got and whose row cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Unreadable {
+    /// Its id, as it stands in the row.
+    pub(crate) id: String,
+    pub(crate) epoch: i64,
+    pub(crate) reason: String,
 }
 
 #[derive(Debug)]
@@ -150,6 +161,24 @@ impl Claims {
 
     fn mark(&self) -> MutexGuard<'_, Mark> {
         self.mark.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A claim got a run that cannot be read. What was got with it is given all the same.
+    pub(crate) fn note_unreadable(&self, run: Unreadable) {
+        let mut unreadable = self.unreadable.lock().unwrap_or_else(PoisonError::into_inner);
+        if !unreadable.contains(&run) {
+            unreadable.push(run);
+        }
+    }
+
+    /// The unreadable runs that are not known to be released.
+    pub(crate) fn unreadable(&self) -> Vec<Unreadable> {
+        self.unreadable.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// An unreadable run is released.
+    pub(crate) fn is_released(&self, run: &Unreadable) {
+        self.unreadable.lock().unwrap_or_else(PoisonError::into_inner).retain(|other| other != run);
     }
 
     /// A claim, of which nothing is sent yet.

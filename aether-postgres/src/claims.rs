@@ -3,7 +3,8 @@
 //! Promise: a claim is one statement. It writes a fence into each run's journal: a frame of no events, of the next epoch,
 //! where the next frame would be. The journal's key lets only one frame be there, so that of two workers one gets the run,
 //! and an append of the former owner either stands before the fence or is refused. A claim whose answer was lost is found
-//! by the token in its fences: its runs are in the answer to the same call or to the worker's next one.
+//! by the token in its fences: its runs are in the answer to the same call or to the worker's next one. A run whose row
+//! cannot be read keeps no other one from being claimed: it is released, to be looked at again later.
 
 use std::sync::LazyLock;
 use std::time::Instant;
@@ -14,18 +15,22 @@ use aether_core::id::{CodeId, RunId, WorkerId};
 use aether_core::store::queueing::places_of_queues;
 use aether_core::store::{ClaimRequest, Lease, StoreError};
 
-use crate::claimed::{Attempts, Given};
+use crate::claimed::{Attempts, Given, Unreadable};
 use crate::connection::{Connection, Param};
 use crate::database::{Database, ask};
 use crate::error::OpError;
+use crate::placement::search::at;
 use crate::queues::serves::{patterns, served};
 use crate::row::{self, get};
-use crate::runs::{COLUMNS, OWN, record, silent};
+use crate::runs::{COLUMNS, EPOCH, OWN, record, silent};
 use crate::shard::shard;
 use crate::writer::Head;
 
 /// For longer than this no commit of a server waits for its disk.
 const COMMIT_STALLS: std::time::Duration = std::time::Duration::from_secs(15 * 60);
+
+/// For so long a run whose row cannot be read is not claimed again, in microseconds.
+const UNREADABLE: i64 = 60_000_000;
 
 /// One statement claims no more runs than this: it stays short, and others find the rest.
 const MOST: usize = 64;
@@ -197,7 +202,39 @@ impl Database {
     ) -> Result<(Vec<Lease>, Given<'_>), StoreError> {
         let mut given = Given::default();
         let leases = self.claim_all(request, &mut given).await?;
-        Ok((leases, given))
+        let refused = self.release_unreadable(request).await;
+        match refused.filter(|_| leases.is_empty()) {
+            Some(run) => {
+                self.delivered(given);
+                Err(self.corrupt(run.reason))
+            }
+            None => Ok((leases, given)),
+        }
+    }
+
+    /// Releases what claims got and nobody can read; what cannot be released now is released by a later claim. Gives one that
+    /// the request has named.
+    async fn release_unreadable(&self, request: &ClaimRequest) -> Option<Unreadable> {
+        let mut named = None;
+        let wake_at = row::micros(request.now).saturating_add(UNREADABLE);
+        for run in self.claims.unreadable() {
+            match self.release_where_it_is(&run, wake_at).await {
+                Ok(_) => self.claims.is_released(&run),
+                Err(error) => tracing::warn!(run = run.id, %error, "a damaged run could not be released"),
+            }
+            let is_named = |id: &RunId| id.as_str() == run.id;
+            if request.only.iter().chain(&request.adopt).any(is_named) {
+                named = Some(run);
+            }
+        }
+        named
+    }
+
+    async fn release_where_it_is(&self, run: &Unreadable, wake_at: i64) -> Result<bool, StoreError> {
+        match self.peers.get().and_then(|peers| peers.shared.upgrade()) {
+            Some(shared) => at!(shared, &run.id, |db| db.release_row(&run.id, run.epoch, wake_at)),
+            None => self.release_row(&run.id, run.epoch, wake_at).await,
+        }
     }
 
     async fn claim_all<'d>(
@@ -405,16 +442,24 @@ impl Database {
         Ok((self.leases(&rows)?, found))
     }
 
-    /// Reads what a claim gave. The writer learns where the journals end.
+    /// Reads what a claim gave; what of it cannot be read is noted, to be released. The writer learns where the journals end.
     pub(crate) fn leases(&self, rows: &[Row]) -> Result<Vec<Lease>, OpError> {
-        let lease = |row: &Row| {
-            let former: Option<String> = get(row, COLUMNS)?;
-            let run = record(row)?;
-            let head = Head { frame: get(row, COLUMNS + 2)?, chain: row::chain(get(row, COLUMNS + 3)?)? };
-            self.heads.set(&run.id, head);
-            Ok(Lease { run, taken_from: former.map(WorkerId::from) })
-        };
-        rows.iter().map(lease).collect()
+        let mut leases = Vec::with_capacity(rows.len());
+        for row in rows {
+            match lease(row) {
+                Ok((lease, head)) => {
+                    self.heads.set(&lease.run.id, head);
+                    leases.push(lease);
+                }
+                Err(OpError::Row(reason)) => {
+                    let (id, epoch) = (get(row, 0)?, get(row, EPOCH)?);
+                    tracing::warn!(run = id, %reason, "a damaged run is left alone");
+                    self.claims.note_unreadable(Unreadable { id, epoch, reason });
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(leases)
     }
 
     /// How long after its connection broke a statement may still be carried out. No timeout ends a commit that waits for
@@ -422,6 +467,14 @@ impl Database {
     fn late(&self) -> std::time::Duration {
         COMMIT_STALLS + self.options.statement_timeout + self.options.lock_timeout
     }
+}
+
+/// A claimed run, and where its journal ends.
+fn lease(row: &Row) -> Result<(Lease, Head), OpError> {
+    let former: Option<String> = get(row, COLUMNS)?;
+    let run = record(row)?;
+    let head = Head { frame: get(row, COLUMNS + 2)?, chain: row::chain(get(row, COLUMNS + 3)?)? };
+    Ok((Lease { run, taken_from: former.map(WorkerId::from) }, head))
 }
 
 /// Each code once.

@@ -83,11 +83,14 @@ impl Database {
         epoch: Epoch,
         wake_at: Timestamp,
     ) -> Result<(), StoreError> {
-        let (of, wake_at) = (shard(run.as_str()), row::micros(wake_at));
-        ask!(self, |conn| {
-            let known = conn.query_opt(RELEASE, &[&of, &run.as_str(), &row::int(epoch), &wake_at]).await?;
-            known.map(drop).ok_or_else(|| StoreError::UnknownRun { run: run.clone() }.into())
-        })
+        let is_known = self.release_row(run.as_str(), row::int(epoch), row::micros(wake_at)).await?;
+        if is_known { Ok(()) } else { Err(StoreError::UnknownRun { run: run.clone() }) }
+    }
+
+    /// As [`Database::release`], of a run that may not be readable; says whether it is there.
+    pub(crate) async fn release_row(&self, run: &str, epoch: i64, wake_at: i64) -> Result<bool, StoreError> {
+        let of = shard(run);
+        ask!(self, |conn| Ok(conn.query_opt(RELEASE, &[&of, &run, &epoch, &wake_at]).await?.is_some()))
     }
 
     /// Deletes rows that nothing needs, some at a time.

@@ -81,6 +81,9 @@ const ROWS: usize = 1_000;
 const PLACE: usize = 12;
 
 /// How many columns [`record`] reads: others may follow.
+/// The column of [`BESIDE`] in which the epoch stands.
+pub(crate) const EPOCH: usize = 17;
+
 pub(crate) const COLUMNS: usize = 20;
 
 /// A number of rows as `LIMIT` takes it: all for 0.

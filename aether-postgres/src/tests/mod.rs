@@ -20,6 +20,7 @@ use crate::shard::shard;
 
 mod claims;
 mod closing;
+mod damage;
 mod faults;
 mod inbox;
 mod lost_answers;
