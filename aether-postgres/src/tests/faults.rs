@@ -4,10 +4,13 @@ use std::time::{Duration, Instant};
 
 use aether_core::contract::Status;
 use aether_core::store::{Append, AppendError, Renewal, StoreError};
+use aether_pg_tests::Cluster;
 use futures_util::future::join_all;
 
+use super::proxy::Proxy;
 use super::writer::{create, status, write};
 use super::{Table, options};
+use crate::database::Database;
 
 /// Also on a slow machine.
 const SOON: Duration = Duration::from_secs(120);
@@ -74,6 +77,37 @@ async fn damage_holds_up_its_own_run_alone() {
     assert!(!held_up.is_finished());
     table.client.batch_execute("DROP TRIGGER damaged ON aether.journal").await.unwrap();
     assert_eq!(tokio::time::timeout(SOON, held_up).await.unwrap().unwrap().unwrap().next, 2);
+}
+
+/// The frames whose answers were lost are looked for together: one of them that cannot be read stops no other append.
+#[tokio::test]
+async fn damage_stops_no_append_of_others_after_a_lost_connection() {
+    let table = Table::lay().await;
+    let proxy = Proxy::before(Cluster::shared().port()).await;
+    let far = Database::open(&proxy.url(table.url.rsplit('/').next().unwrap()), options()).await.unwrap();
+    for name in ["a", "bad", "c"] {
+        create(&far, name).await;
+        write(&far, name, 1, |_| {}).await.unwrap();
+    }
+    proxy.hold(true);
+    proxy.lose(1);
+    let writes = ["a", "bad"].map(|name| {
+        let far = far.clone();
+        tokio::spawn(async move { write(&far, name, 2, |_| {}).await })
+    });
+    while table.number("SELECT count(*) FROM journal WHERE frame = 2").await < 2 {
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    let damage = "UPDATE journal SET chain = 'short' WHERE run = 'bad' AND frame = 2";
+    table.client.batch_execute(damage).await.unwrap();
+    proxy.hold(false);
+    let [a, bad] = writes;
+    let a = tokio::time::timeout(SOON, a).await.expect("the damage of one run holds up another");
+    assert_eq!(a.unwrap().unwrap().next, 3);
+    tokio::time::timeout(SOON, write(&far, "c", 2, |_| {})).await.unwrap().unwrap();
+    let bad = tokio::time::timeout(SOON, bad).await.unwrap().unwrap();
+    assert!(matches!(bad, Err(AppendError::Store(StoreError::Corrupt { .. }))), "{bad:?}");
+    assert_eq!(table.number("SELECT count(*) FROM journal WHERE frame = 2").await, 3, "each is there once");
 }
 
 /// A table that is rewritten, or indexed, holds up all at once.

@@ -59,17 +59,22 @@ impl Writer {
         passed: &Passed,
     ) -> Result<Vec<Batch>, (OpError, Batch)> {
         // A try whose answer was lost may have been carried out only now, before this one, which found the run there.
+        let mut unknown = None;
         if batch.creations.iter().any(|creation| !creation.lost.is_empty())
             && let Err(error) = self.recover_runs(&mut batch).await
         {
             tracing::warn!(?error, "cannot look for a run that was created late");
+            unknown = Some(error.into_store_error(&self.database.name));
         }
         for creation in batch.creations {
             let new = passed.places.contains(&creation.place);
             if new {
                 self.database.heads.set(&creation.new.id, first_head(&creation.new));
             }
-            let _asker_gone = creation.reply.send(Ok(new));
+            // Who is told that nobody knows looks before it asks again.
+            let is_unknown = !new && !creation.lost.is_empty();
+            let answer = unknown.clone().filter(|_| is_unknown).map_or(Ok(new), Err);
+            let _asker_gone = creation.reply.send(answer);
         }
         let mut refused = Batch::default();
         for ((no, group), after) in (0..).zip(batch.groups.into_values()).zip(&passed.after) {

@@ -1,7 +1,8 @@
 //! What the writer does while the server is away, and when it is back.
 //!
 //! Promise: an append whose answer was lost is looked for in its journal: there with the same epoch, position, time and
-//! text, it is durable; else it is written again. Nothing is answered before that.
+//! text, it is durable; else it is written again. Nothing is answered before that. What cannot be looked for holds up no
+//! other append.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -11,7 +12,7 @@ use aether_core::store::ledger::Acquired;
 use tokio_postgres::Row;
 
 use crate::database::Tries;
-use crate::error::{Failure, OpError, gone};
+use crate::error::{Failure, OpError, failure, gone};
 use crate::row::{self, get};
 use crate::shard::shard;
 use crate::writer::batch::{Batch, Group, Item};
@@ -46,7 +47,14 @@ impl Writer {
                     }
                     return;
                 }
-                Err(error) => self.note_stuck(error.into_store_error(&self.database.name)),
+                Err(error) => {
+                    let is_of_a_part = self.conn.is_sound() && is_of_a_part(&error);
+                    self.note_stuck(error.into_store_error(&self.database.name));
+                    if is_of_a_part {
+                        // What was lost keeps its numbers: written again in parts, each is looked for apart from the others.
+                        return;
+                    }
+                }
             }
         }
     }
@@ -197,6 +205,15 @@ impl Writer {
             }
         }
         Ok(found)
+    }
+}
+
+/// Whether what stopped a look may be one row, or one value, and not the others.
+fn is_of_a_part(error: &OpError) -> bool {
+    match error {
+        OpError::Driver(error) => crate::error::is_of_a_part(error) || failure(error) == Failure::Data,
+        OpError::Row(_) => true,
+        OpError::Refused(_) => false,
     }
 }
 
