@@ -25,7 +25,7 @@ use jiff::Timestamp;
 use crate::database::Database;
 use crate::notices::Notices;
 use crate::options::PostgresOptions;
-use crate::placement::leases::{each, reached};
+use crate::placement::leases::{all, each, reached};
 use crate::placement::search::at;
 use crate::placement::shared::Shared;
 use crate::placement::{family, join};
@@ -248,8 +248,7 @@ impl Store for PostgresStore {
         let worker = worker.clone();
         Box::pin(async move {
             self.shared.forget_worker(&worker);
-            let _: Vec<()> = each!(self, |db| db.retire(&worker));
-            Ok(())
+            all!(self, |db| db.retire(&worker))
         })
     }
 
@@ -638,9 +637,6 @@ impl Store for PostgresStore {
     }
 
     fn close(&self) -> BoxFuture<'_, Result<(), StoreError>> {
-        Box::pin(async move {
-            let _: Vec<()> = each!(self, |db| db.close_writers());
-            Ok(())
-        })
+        Box::pin(async move { all!(self, |db| db.close_writers()) })
     }
 }

@@ -287,6 +287,17 @@ macro_rules! each {
 }
 pub(crate) use each;
 
+/// Asks every database, whatever another one answers; the first error, if there is one.
+macro_rules! all {
+    ($store:ident, |$database:ident| $ask:expr) => {{
+        let answers = $store.shared.all().iter().map(|$database| $ask);
+        let answers: Vec<Result<(), aether_core::store::StoreError>> =
+            futures_util::future::join_all(answers).await;
+        answers.into_iter().collect::<Result<(), _>>()
+    }};
+}
+pub(crate) use all;
+
 #[cfg(test)]
 mod tests {
     use super::*;

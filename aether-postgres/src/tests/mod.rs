@@ -21,6 +21,7 @@ use crate::shard::shard;
 mod claims;
 mod closing;
 mod damage;
+mod databases;
 mod faults;
 mod inbox;
 mod lost_answers;

@@ -1,0 +1,40 @@
+//! Stores of two databases, one of which is away, or fails.
+
+use std::time::Duration;
+
+use aether_core::store::{Store as _, StoreError};
+
+use super::{LEASE, Table, options, worker};
+use crate::store::PostgresStore;
+
+/// Also on a slow machine.
+const SOON: Duration = Duration::from_secs(60);
+
+async fn store(first: &str, second: &str, patience: Duration) -> PostgresStore {
+    PostgresStore::connect_all_with(
+        [("a", first), ("b", second)],
+        options().patience(patience).connections(1),
+    )
+    .await
+    .unwrap()
+}
+
+#[tokio::test]
+async fn a_worker_retires_and_a_store_closes_in_every_database() {
+    let (first, second) = (Table::lay().await, Table::lay().await);
+    let store = store(&first.url, &second.url, Duration::from_secs(1)).await;
+    let me = worker("me");
+    assert!(store.register(&me, LEASE, Vec::new()).await.unwrap());
+    first.client.batch_execute("ALTER TABLE workers RENAME TO away").await.unwrap();
+    assert!(matches!(store.retire(&me).await, Err(StoreError::Unavailable { .. })));
+    assert_eq!(second.number("SELECT count(*) FROM workers").await, 0, "there it is not known any more");
+    super::writer::create(&store.shared.all()[0].clone(), "a").await;
+    first.client.batch_execute("ALTER TABLE journal RENAME TO gone").await.unwrap();
+    let database = store.shared.all()[0].clone();
+    let stuck = tokio::spawn(async move { super::writer::write(&database, "a", 1, |_| {}).await });
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    let closed = tokio::time::timeout(SOON, store.close()).await.unwrap();
+    assert!(closed.is_err(), "something could not be written");
+    stuck.await.unwrap().unwrap_err();
+    assert!(store.shared.all().iter().all(|database| database.is_closed()));
+}
