@@ -306,13 +306,21 @@ impl Database {
         Asking { permits: &self.urgent, tries, ..self.asking() }
     }
 
-    async fn pooled<'d>(&'d self, permits: &'d Semaphore) -> Result<Pooled<'d>, OpError> {
-        let permit = permits.acquire().await.map_err(|_| gone(&self.name))?;
+    /// A connection that nobody uses, or a new one.
+    async fn pooled<'d>(
+        &'d self,
+        permit: SemaphorePermit<'d>,
+        time: Duration,
+    ) -> Result<Pooled<'d>, OpError> {
         let idle = || self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let known = std::iter::from_fn(idle).find(|conn| conn.is_sound());
         let conn = match known {
             Some(conn) => conn,
-            None => Arc::new(self.connect().await?),
+            None => {
+                let connected = timeout(time, self.connect()).await;
+                let conn = connected.unwrap_or_else(|_| Err(Error::__private_api_timeout().into()))?;
+                Arc::new(conn)
+            }
         };
         Ok(Pooled { database: self, conn, _permit: permit })
     }
@@ -355,10 +363,25 @@ pub(crate) struct Asking<'d> {
 impl<'d> Asking<'d> {
     /// A connection for the next try.
     pub(crate) async fn connection(&mut self) -> Result<Pooled<'d>, OpError> {
-        if self.database.is_closed() {
-            return Err(gone(&self.database.name).into());
+        let database = self.database;
+        if database.is_closed() {
+            return Err(gone(&database.name).into());
         }
-        self.database.pooled(self.permits).await
+        let permit = self.waits_for("connection", self.permits.acquire()).await?;
+        let permit = permit.map_err(|_| gone(&database.name))?;
+        database.pooled(permit, self.tries.left()).await
+    }
+
+    /// Waits for something of this process that others have, for no longer than the patience lasts.
+    pub(crate) async fn waits_for<T>(
+        &self,
+        what: &str,
+        free: impl Future<Output = T>,
+    ) -> Result<T, StoreError> {
+        timeout(self.tries.left(), free).await.map_err(|_| StoreError::Unavailable {
+            store: self.database.name.to_string(),
+            reason: format!("no {what} became free in {:.1?}", self.tries.since.elapsed()),
+        })
     }
 
     /// The last try failed: waits for the next one.
@@ -422,6 +445,8 @@ pub(crate) struct Tries {
     conflicts: u32,
 }
 
+/// How long a try waits for a connection at least.
+const ONE_TRY: Duration = Duration::from_secs(1);
 /// The longest pause between two tries.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
@@ -429,6 +454,11 @@ impl Tries {
     pub(crate) fn new(patience: Duration) -> Self {
         let pause = Duration::from_millis(20);
         Self { since: Instant::now(), patience, pause, longest: LONGEST_PAUSE, conflicts: 0 }
+    }
+
+    /// What is left of the patience. Each try has some time, also where there is no other one.
+    fn left(&self) -> Duration {
+        self.patience.saturating_sub(self.since.elapsed()).max(ONE_TRY)
     }
 
     /// Waits before the next try; `false` when the patience is at its end.

@@ -108,8 +108,9 @@ impl Database {
         let is_request = END_REQUESTS.contains(&message.topic.as_str());
         let sql = if is_request { &SEND_END_REQUEST } else { &SEND };
         let lost = LostAnswer::default();
-        let _alone = self.doors.enter(of).await;
-        ask!(self, |conn| {
+        let asking = self.asking();
+        let _alone = asking.waits_for("turn to send to its bucket", self.doors.enter(of)).await?;
+        ask!(at asking, |conn| {
             let params: [Param<'_>; 6] = [
                 &of,
                 &run.as_str(),

@@ -96,8 +96,9 @@ impl PostgresOptions {
         self
     }
 
-    /// How long a call waits for a server that cannot be reached, or refuses for the moment, before it fails. Appends and
-    /// outcomes of bodies never fail for that: they are kept. Default: 10 s.
+    /// How long a call waits for a free connection, and for a server that cannot be reached or refuses for the moment, before
+    /// it fails. What the server works on by then is waited for. Appends and outcomes of bodies never fail for that: they are
+    /// kept. Default: 10 s.
     pub fn patience(mut self, time: Duration) -> Self {
         self.patience = time;
         self

@@ -159,9 +159,10 @@ impl Database {
             return Ok(Admission::Admitted(create.await));
         }
         // Of this process, one at a time waits in the database.
-        let _alone = self.admission.lock().await;
+        let asking = self.asking();
+        let _alone = asking.waits_for("turn to start a run of a queue", self.admission.lock()).await?;
         let mut create = std::pin::pin!(Some(create));
-        ask!(self, |conn| {
+        ask!(at asking, |conn| {
             let transaction = conn.begin().await?;
             let rows = match self.options.portable {
                 true => {

@@ -26,6 +26,7 @@ mod faults;
 mod inbox;
 mod lost_answers;
 mod opening;
+mod patience;
 mod proxy;
 mod queues;
 mod steps;

@@ -1,0 +1,36 @@
+//! How long a call waits for what is busy.
+
+use std::time::Duration;
+
+use aether_core::store::StoreError;
+
+use super::{Table, message, options, run_id};
+
+/// Also on a slow machine, and much less than the lock is held for.
+const SOON: Duration = Duration::from_secs(30);
+
+#[tokio::test]
+async fn a_call_waits_for_a_connection_and_for_its_turn_no_longer_than_its_patience() {
+    let brief = options().patience(Duration::from_millis(200)).connections(1).lock_timeout(SOON * 10);
+    let table = Table::with(brief.statement_timeout(SOON * 10)).await;
+    table.run("run", Some("first"), 0).await;
+    let locking = table.begin().await;
+    locking.batch_execute("LOCK TABLE inbox IN ACCESS EXCLUSIVE MODE").await.unwrap();
+    let database = table.database.clone();
+    let sending = tokio::spawn(async move { database.send(&run_id("run"), &message("m", "signal:x")).await });
+    table.until_blocked(1).await;
+    let run = run_id("run");
+    let looked =
+        tokio::time::timeout(SOON, table.database.run_record(&run)).await.expect("it waits for ever");
+    let Err(StoreError::Unavailable { reason, .. }) = looked else { panic!("{looked:?}") };
+    assert!(reason.starts_with("no connection became free in "), "{reason}");
+    let second = message("n", "signal:x");
+    let sent =
+        tokio::time::timeout(SOON, table.database.send(&run, &second)).await.expect("it waits for ever");
+    assert!(matches!(sent, Err(StoreError::Unavailable { .. })), "{sent:?}");
+    // What was sent to the server is not cut off.
+    assert!(!sending.is_finished());
+    locking.batch_execute("COMMIT").await.unwrap();
+    sending.await.unwrap().unwrap();
+    table.database.run_record(&run).await.unwrap();
+}
