@@ -9,6 +9,7 @@
 use std::sync::LazyLock;
 use std::time::Instant;
 
+use tokio::time::timeout;
 use tokio_postgres::Row;
 
 use aether_core::id::{CodeId, RunId, WorkerId};
@@ -28,6 +29,9 @@ use crate::writer::Head;
 
 /// For longer than this no commit of a server waits for its disk.
 const COMMIT_STALLS: std::time::Duration = std::time::Duration::from_secs(15 * 60);
+
+/// For so long another database is asked for lost claims: less than the others are given for a whole claim.
+const ELSEWHERE: std::time::Duration = std::time::Duration::from_millis(500);
 
 /// For so long a run whose row cannot be read is not claimed again, in microseconds.
 const UNREADABLE: i64 = 60_000_000;
@@ -419,14 +423,21 @@ impl Database {
         let (mut leases, mut found) = ask!(self, |conn| self.of_tokens(conn, worker, &tokens).await)?;
         // Their buckets may have moved meanwhile.
         let shared = self.peers.get().and_then(|peers| peers.shared.upgrade());
-        for other in
-            shared.iter().flat_map(|shared| shared.all()).filter(|other| !std::ptr::eq(other.as_ref(), self))
-        {
-            let there = ask!(other, |conn| other.of_tokens(conn, worker, &tokens).await)?;
-            leases.extend(there.0);
-            found.extend(there.1);
+        let others = shared.iter().flat_map(|shared| shared.reachable());
+        let mut asked = 1;
+        for (_, other) in others.filter(|(_, other)| !std::ptr::eq(other.as_ref(), self)) {
+            let there = async { ask!(other, |conn| other.of_tokens(conn, worker, &tokens).await) };
+            // One that is away must not keep back what was found here.
+            let answer: Result<Result<_, StoreError>, _> = timeout(ELSEWHERE, there).await;
+            if let Ok(Ok((more, tokens))) = answer {
+                asked += 1;
+                leases.extend(more);
+                found.extend(tokens);
+            }
         }
-        given.looked_for(tokens, found);
+        // What was not looked for everywhere may be where it was not looked for.
+        let is_everywhere = shared.is_none_or(|shared| asked == shared.all().len());
+        given.looked_for(if is_everywhere { tokens } else { found.clone() }, found);
         Ok(leases)
     }
 

@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use aether_core::store::{Store as _, StoreError};
+use aether_pg_tests::Cluster;
 
-use super::{LEASE, Table, options, worker};
+use super::proxy::Proxy;
+use super::{LEASE, Table, names, options, request, worker};
 use crate::store::PostgresStore;
 
 /// Also on a slow machine.
@@ -37,4 +39,23 @@ async fn a_worker_retires_and_a_store_closes_in_every_database() {
     assert!(closed.is_err(), "something could not be written");
     stuck.await.unwrap().unwrap_err();
     assert!(store.shared.all().iter().all(|database| database.is_closed()));
+}
+
+#[tokio::test]
+async fn a_lost_claim_is_found_while_another_database_is_away() {
+    let (first, second) = (Table::lay().await, Table::lay().await);
+    let proxies =
+        [Proxy::before(Cluster::shared().port()).await, Proxy::before(Cluster::shared().port()).await];
+    let url = |number: usize, table: &Table| proxies[number].url(table.url.rsplit('/').next().unwrap());
+    let store = store(&url(0, &first), &url(1, &second), Duration::ZERO).await;
+    let here = store.shared.all()[0].clone();
+    first.run("run", None, 1).await;
+    here.claim(&request("w", 0)).await.unwrap();
+    proxies[0].lose_after(1, 1);
+    here.claim(&request("w", 5)).await.unwrap_err();
+    assert_eq!(first.number("SELECT count(*) FROM runs WHERE owner = 'w'").await, 1);
+    proxies[1].hold(true);
+    proxies[1].cut();
+    let found = tokio::time::timeout(SOON, here.claim(&request("w", 5))).await.unwrap();
+    assert_eq!(names(&found.unwrap()), ["run"]);
 }
