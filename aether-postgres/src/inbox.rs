@@ -19,8 +19,9 @@ use aether_core::store::{Cursor, END_REQUESTS, Message, RunRecord, Sent, StoreEr
 use crate::connection::Param;
 use crate::database::{Database, ask};
 use crate::error::{LostAnswer, OpError};
+use crate::readable::{Page, readable};
 use crate::row::{self, get};
-use crate::runs::{COLUMNS, limit, record, select};
+use crate::runs::{COLUMNS, record, select};
 use crate::shard::shard;
 
 /// $1 shard, $2 run, $3 id, $4 topic, $5 payload, $6 at. Gives the run's status, topic and time of a message that has the id
@@ -157,9 +158,14 @@ impl Database {
     ) -> Result<Vec<(RunRecord, u64)>, StoreError> {
         let after = after.map_or(i64::MAX, |place| row::int(place.number()));
         ask!(self, |conn| {
-            let rows = conn.query(UNREAD_WAITING.as_str(), &[&after, &limit(runs)]).await?;
             let newest = |row: &Row| Ok((record(row)?, row::nat(get(row, COLUMNS)?, "message number")?));
-            rows.iter().map(newest).collect()
+            let mut page = Page::or_all(runs);
+            loop {
+                let rows = conn.query(UNREAD_WAITING.as_str(), &[&after, &page.rows()]).await?;
+                if let Some(found) = page.read(&rows, newest) {
+                    return Ok(found);
+                }
+            }
         })
     }
 
@@ -170,7 +176,7 @@ impl Database {
             let rows = conn.query(UNREAD_HELD, &[&worker.as_str()]).await?;
             let newest =
                 |row: &Row| Ok((row::run_id(get(row, 0)?)?, row::nat(get(row, 1)?, "message number")?));
-            rows.iter().map(newest).collect()
+            Ok(readable(&rows, newest))
         })
     }
 }

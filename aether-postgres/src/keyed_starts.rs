@@ -10,6 +10,7 @@ use tokio_postgres::Row;
 use crate::connection::Param;
 use crate::database::{Database, ask};
 use crate::error::{LostAnswer, OpError};
+use crate::readable::Page;
 use crate::row::{self, get};
 
 const NEW: &str = "
@@ -109,8 +110,15 @@ impl Database {
 
     /// Keyed starts whose time has come, by that time and their names.
     pub(crate) async fn due_starts(&self, query: &DueStarts) -> Result<Vec<KeyedStart>, StoreError> {
-        let (now, limit) = (row::micros(query.now), crate::claims::number(query.limit));
-        let params: [Param<'_>; 3] = [&now, &query.workflows, &limit];
-        ask!(self, |conn| conn.query(DUE, &params).await?.iter().map(read).collect())
+        let now = row::micros(query.now);
+        ask!(self, |conn| {
+            let mut page = Page::of(query.limit);
+            loop {
+                let params: [Param<'_>; 3] = [&now, &query.workflows, &page.rows()];
+                if let Some(due) = page.read(&conn.query(DUE, &params).await?, read) {
+                    return Ok(due);
+                }
+            }
+        })
     }
 }

@@ -37,6 +37,7 @@ mod placement;
 mod prepare;
 mod purge;
 mod queues;
+mod readable;
 mod reservations;
 mod row;
 mod runs;

@@ -4,6 +4,7 @@
 //! written. Store-wide business keys are sealed first, so that they stay taken whatever comes between.
 
 use jiff::Timestamp;
+use tokio_postgres::Row;
 
 use aether_core::contract::Status;
 use aether_core::id::RunId;
@@ -16,6 +17,7 @@ use crate::error::LostAnswer;
 use crate::ledger::{ENTRY, entry};
 use crate::placement::search::at;
 use crate::placement::shared::Shared;
+use crate::readable::Page;
 use crate::row::{self, get};
 use crate::runs::{record, select};
 use crate::shard::shard;
@@ -99,12 +101,17 @@ impl Database {
         before.sort_unstable_by(|a, b| b.cmp(a));
         before.dedup_by_key(|(status, _)| *status);
         let (statuses, times): (Vec<i16>, Vec<i64>) = before.into_iter().unzip();
-        let (after, rows) = (row::int(query.after), row::int(query.limit as u64));
+        let after = row::int(query.after);
         let sql = select("", ENDED) + " ORDER BY c.place";
-        let params: [Param<'_>; 4] = [&statuses, &times, &after, &rows];
+        let ended = |row: &Row| record(row).map(|run| (run.place.number(), run));
         ask!(self, |conn| {
-            let found = conn.query(&sql, &params).await?;
-            found.iter().map(|row| record(row).map(|run| (run.place.number(), run))).collect()
+            let mut page = Page::of(query.limit);
+            loop {
+                let params: [Param<'_>; 4] = [&statuses, &times, &after, &page.rows()];
+                if let Some(found) = page.read(&conn.query(&sql, &params).await?, ended) {
+                    return Ok(found);
+                }
+            }
         })
     }
 

@@ -15,6 +15,7 @@ use crate::connection::{Connection, Param};
 use crate::database::{Database, ask};
 use crate::error::OpError;
 use crate::list::Query;
+use crate::readable::readable;
 use crate::row::{self, get};
 use crate::shard::shard;
 
@@ -80,10 +81,10 @@ const ROWS: usize = 1_000;
 /// The column of [`OWN`] in which the place stands.
 const PLACE: usize = 12;
 
-/// How many columns [`record`] reads: others may follow.
 /// The column of [`BESIDE`] in which the epoch stands.
 pub(crate) const EPOCH: usize = 17;
 
+/// How many columns [`record`] reads: others may follow.
 pub(crate) const COLUMNS: usize = 20;
 
 /// A number of rows as `LIMIT` takes it: all for 0.
@@ -105,15 +106,6 @@ fn run_row(row: &Row) -> Result<RunRow, OpError> {
     };
     // Where the journal ends is read in the journal.
     Ok(RunRow { place, id, run, tip: None })
-}
-
-/// All but the damaged ones: one damaged run must not hide the others.
-fn readable(rows: &[Row]) -> Vec<RunRecord> {
-    let read = |row: &Row| {
-        let id = || get::<String>(row, 0).unwrap_or_default();
-        record(row).inspect_err(|error| tracing::warn!(id = id(), ?error, "a damaged run is left alone")).ok()
-    };
-    rows.iter().filter_map(read).collect()
 }
 
 impl Database {
@@ -215,7 +207,7 @@ impl Database {
         let after = query.after.map_or(-1, |place| row::int(place.number()));
         ask!(self, |conn| {
             let rows = conn.query(FOREIGN_OPEN.as_str(), &[&codes, &after, &limit(query.limit)]).await?;
-            Ok(readable(&rows))
+            Ok(readable(&rows, record))
         })
     }
 
@@ -238,7 +230,7 @@ impl Database {
             }
             let params: [&(dyn tokio_postgres::types::ToSql + Sync); 6] =
                 [&codes, &after, &limit(query.limit), &now, &silent, &renewals];
-            Ok(readable(&conn.query(FOREIGN_DUE.as_str(), &params).await?))
+            Ok(readable(&conn.query(FOREIGN_DUE.as_str(), &params).await?, record))
         })
     }
 }
@@ -271,7 +263,7 @@ async fn foreign_of_many(
             _ => break,
         }
     }
-    Ok(readable(&conn.query(FOREIGN_NAMED.as_str(), &[&shards, &ids]).await?))
+    Ok(readable(&conn.query(FOREIGN_NAMED.as_str(), &[&shards, &ids]).await?, record))
 }
 
 /// The codes that `table` has in an index that begins with the code, one step through the index for each.

@@ -9,6 +9,7 @@ use tokio_postgres::Row;
 use crate::connection::Param;
 use crate::database::{Database, ask};
 use crate::error::{LostAnswer, OpError};
+use crate::readable::Page;
 use crate::row::{self, get};
 use crate::runs::limit;
 
@@ -21,12 +22,16 @@ const REPLACE: &str =
     WHERE name = $1::text AND revision = $6::int8";
 
 /// $1 now, $2 workflows, $3 and $4 the place behind which the page begins, $5 limit.
-const DUE: &str = "SELECT record FROM schedules WHERE due_at IS NOT NULL AND due_at <= $1::int8
+const DUE: &str = "SELECT name, record FROM schedules WHERE due_at IS NOT NULL AND due_at <= $1::int8
     AND workflow = ANY($2::text[]) AND ($3::int8 IS NULL OR (due_at, name) > ($3, $4::text))
     ORDER BY due_at, name LIMIT $5::int8";
 
 fn schedule(row: &Row) -> Result<ScheduleRecord, OpError> {
-    serde_json::from_str(get(row, 0)?).map_err(|e| OpError::Row(format!("schedule: {e}")))
+    schedule_in(row, 0)
+}
+
+fn schedule_in(row: &Row, column: usize) -> Result<ScheduleRecord, OpError> {
+    serde_json::from_str(get(row, column)?).map_err(|e| OpError::Row(format!("schedule: {e}")))
 }
 
 impl Database {
@@ -88,9 +93,17 @@ impl Database {
             Some((at, name)) => (Some(row::micros(*at)), Some(name.as_str())),
             None => (None, None),
         };
-        let (now, rows) = (row::micros(query.now), limit(query.limit));
-        let params: [Param<'_>; 5] = [&now, &query.workflows, &at, &name, &rows];
-        ask!(self, |conn| conn.query(DUE, &params).await?.iter().map(schedule).collect())
+        let now = row::micros(query.now);
+        ask!(self, |conn| {
+            let mut page = Page::or_all(query.limit);
+            loop {
+                let params: [Param<'_>; 5] = [&now, &query.workflows, &at, &name, &page.rows()];
+                let rows = conn.query(DUE, &params).await?;
+                if let Some(due) = page.read(&rows, |row| schedule_in(row, 1)) {
+                    return Ok(due);
+                }
+            }
+        })
     }
 
     /// See [`Store::remove_schedule`](aether_core::store::Store::remove_schedule).
