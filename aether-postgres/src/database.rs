@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use aether_core::measures::BatchCounter;
-use aether_core::store::{Durability, StoreError};
+use aether_core::store::{Durability, StoreClock as _, StoreError};
 use futures_util::future::{Either, select};
 use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 use tokio::time::timeout;
@@ -207,8 +207,8 @@ impl Database {
         rows.first().map(sample).transpose()
     }
 
-    /// Follows the server's clock, which drifts apart from this machine's and may be set; called about four times in each
-    /// lease. A slow round trip says little.
+    /// Follows the server's clock, which drifts apart from this machine's and may be set; called at least four times in each
+    /// lease, whether or not a worker holds runs. A slow round trip says little.
     pub(crate) async fn follow_clock(&self, conn: &Connection) -> Result<(), OpError> {
         let Some((trip, server, elapsed)) = self.sample_clock(conn).await? else { return Ok(()) };
         // A slow one still says so where the clocks differ by more than it may be wrong: the machine was suspended.
@@ -306,7 +306,7 @@ impl Database {
         Asking { permits: &self.urgent, tries, ..self.asking() }
     }
 
-    /// A connection that nobody uses, or a new one.
+    /// A connection that nobody uses, or a new one, perhaps to a server that was away and has another time now.
     async fn pooled<'d>(
         &'d self,
         permit: SemaphorePermit<'d>,
@@ -319,6 +319,9 @@ impl Database {
             None => {
                 let connected = timeout(time, self.connect()).await;
                 let conn = connected.unwrap_or_else(|_| Err(Error::__private_api_timeout().into()))?;
+                if self.clock.now().is_some() {
+                    self.follow_clock(&conn).await?;
+                }
                 Arc::new(conn)
             }
         };

@@ -234,9 +234,14 @@ impl Database {
         }
     }
 
-    /// See [`Store::workers`](aether_core::store::Store::workers).
+    /// See [`Store::workers`](aether_core::store::Store::workers). A worker that holds nothing asks for this, too, and does
+    /// not renew: it follows the server's clock by it.
     pub(crate) async fn workers(&self) -> Result<Vec<WorkerRecord>, StoreError> {
-        ask!(self, |conn| conn.query(WORKERS, &[]).await?.iter().map(worker).collect())
+        ask!(self, |conn| {
+            let workers = conn.query(WORKERS, &[]).await?.iter().map(worker).collect();
+            self.follow_clock(conn).await?;
+            workers
+        })
     }
 
     /// See [`Store::known_workers`](aether_core::store::Store::known_workers). Of none of them the process is known to have

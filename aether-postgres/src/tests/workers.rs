@@ -169,3 +169,15 @@ async fn after_a_restart_of_the_server_a_former_owner_has_two_leases_to_come_bac
     restarted("1").await;
     assert_eq!(unaware().await, []);
 }
+
+/// Also that of a worker that holds nothing, and renews nothing.
+#[tokio::test]
+async fn a_look_at_the_workers_follows_the_servers_clock() {
+    let table = Table::lay().await;
+    let hours = 3 * 3_600_000_000_i64;
+    let clock = &table.database.clock;
+    let before = table.number("SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::int8").await;
+    clock.set(before - hours, clock.elapsed());
+    table.database.workers().await.unwrap();
+    assert!(clock.error_at(before, clock.elapsed()) < hours / 10);
+}
