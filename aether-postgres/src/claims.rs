@@ -76,12 +76,12 @@ c AS MATERIALIZED (SELECT d.shard, d.run, d.wake_at, NULL::text AS owner, NULL::
     ORDER BY d.wake_at LIMIT $6)";
 
 /// Runs of silent workers: $5 codes, $6 now, $7 limit, $8 whether runs outside of queues, $9 patterns of queues. One without
-/// a row in `due` is due.
+/// a row in `due` is due, and so is one that was being advanced, whatever the time of a message to it.
 const TAKEN_OVER: &str = "
 c AS MATERIALIZED (SELECT o.shard, o.id AS run, coalesce(q.wake_at, o.created_at) AS wake_at, o.owner, NULL::int8 AS began
     FROM quiet JOIN runs o ON o.owner = quiet.id LEFT JOIN due q ON q.shard = o.shard AND q.run = o.id
     WHERE o.status < 3 AND NOT o.parked AND o.code = ANY($5::text[])
-        AND (q.wake_at IS NULL OR q.wake_at <= $6::int8) AND {served}
+        AND (q.wake_at IS NULL OR q.wake_at <= $6::int8 OR o.status = 1) AND {served}
     LIMIT $7::int8 FOR UPDATE OF o SKIP LOCKED)";
 
 /// As [`TAKEN_OVER`], without a lock: a run that another claim gets is left alone.

@@ -110,6 +110,24 @@ async fn a_renewal_that_is_being_written_keeps_the_runs() {
     }
 }
 
+/// A message that was sent before the server's clock was set back is due later; the run was being advanced.
+#[tokio::test]
+async fn a_run_that_was_being_advanced_is_taken_over_whatever_it_is_due_for() {
+    let table = Table::lay().await;
+    table.database.register(&worker("first"), LEASE, &[]).await.unwrap();
+    for name in ["running", "waiting"] {
+        table.run(name, Some("first"), 0).await;
+        let due = format!(
+            "INSERT INTO due SELECT shard, id, {}, code, 1, false FROM runs WHERE id = '{name}'",
+            micros(5_000)
+        );
+        table.client.batch_execute(&due).await.unwrap();
+    }
+    table.client.batch_execute("UPDATE runs SET status = 2 WHERE id = 'waiting'").await.unwrap();
+    let leases = table.database.claim(&takeover("w", 50, "first", 0)).await.unwrap();
+    assert_eq!(names(&leases), ["running"]);
+}
+
 /// Takes the runs of `first` over in a transaction that is still open.
 async fn take_over_in(client: &tokio_postgres::Client) -> usize {
     let codes = vec![super::code("flow").as_str().to_owned()];
