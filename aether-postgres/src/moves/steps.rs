@@ -11,6 +11,7 @@
 //!
 //! A writer waits for the lock before its statement takes its snapshot, so that it sees the bucket as a whole or not at all.
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use aether_core::store::StoreError;
@@ -158,20 +159,22 @@ async fn pack(source: &Database, target: &Database, one: &Move) -> Result<(), St
     let mut waits = LOCK_WAITS.iter().chain(std::iter::repeat(&LOCK_WAITS[4]));
     loop {
         let wait = waits.next().copied().unwrap_or(1500);
-        let reason = match absent(source, target, one).await? {
+        let told: Holders = ask!(source, |conn| holders(conn.query(HOLDERS, &[&one.shard]).await?))?;
+        let reason = match absent(target, &told).await? {
             Some(worker) => format!(
                 "worker `{worker}` holds runs of it and does not renew its leases in the new database"
             ),
             None => {
-                let packed = ask!(source, |conn| match try_pack(conn, one, wait).await {
+                let packed = ask!(source, |conn| match try_pack(conn, one, wait, &told).await {
                     // Another transaction is in the way: the writers that wait behind this one go first.
-                    Err(OpError::Driver(error)) if is_in_the_way(&error) => Ok(false),
-                    packed => packed.map(|()| true),
+                    Err(OpError::Driver(error)) if is_in_the_way(&error) => Ok(Packed::InTheWay),
+                    packed => packed,
                 })?;
-                if packed {
-                    return Ok(());
+                match packed {
+                    Packed::Done => return Ok(()),
+                    Packed::InTheWay => "a transaction has held a lock on its tables for long".into(),
+                    Packed::Untold => "other workers take its runs again and again".into(),
                 }
-                "a transaction has held a lock on its tables for long".into()
             }
         };
         if since.elapsed() >= PATIENCE {
@@ -186,44 +189,68 @@ fn is_in_the_way(error: &tokio_postgres::Error) -> bool {
     matches!(error.code().map(|code| code.code()), Some("55P03" | "40P01"))
 }
 
+/// Workers with the numbers of their renewals.
+type Holders = BTreeMap<String, i64>;
+
+/// Reads rows of [`HOLDERS`].
+fn holders(rows: Vec<Row>) -> Result<Holders, OpError> {
+    rows.iter().map(|row| Ok((get(row, 0)?, get(row, 1)?))).collect()
+}
+
 /// A worker that holds runs of the bucket and does not renew in the target: it would lose them there.
-async fn absent(source: &Database, target: &Database, one: &Move) -> Result<Option<String>, StoreError> {
-    let holders: Vec<(String, i64)> = ask!(source, |conn| {
-        let rows = conn.query(HOLDERS, &[&one.shard]).await?;
-        rows.iter().map(|row| Ok((get(row, 0)?, get(row, 1)?))).collect::<Result<_, _>>()
-    })?;
+async fn absent(target: &Database, holders: &Holders) -> Result<Option<String>, StoreError> {
     if holders.is_empty() {
         return Ok(None);
     }
-    let (ids, renewals): (Vec<String>, Vec<i64>) = holders.into_iter().unzip();
+    let (ids, renewals): (Vec<&str>, Vec<i64>) =
+        holders.iter().map(|(id, renewals)| (id.as_str(), *renewals)).unzip();
     ask!(target, |conn| {
         conn.query_opt(ABSENT, &[&ids, &renewals]).await?.map(|row| get(&row, 0)).transpose()
     })
 }
 
-async fn try_pack(conn: &Connection, one: &Move, wait: u64) -> Result<(), OpError> {
+/// What became of a try to pack.
+enum Packed {
+    Done,
+    /// Others hold a lock.
+    InTheWay,
+    /// A worker has taken a run meanwhile, and may not know the target.
+    Untold,
+}
+
+async fn try_pack(conn: &Connection, one: &Move, wait: u64, told: &Holders) -> Result<Packed, OpError> {
     let transaction = conn.begin().await?;
-    let packed = pack_in(&transaction, one, wait).await;
+    let packed = pack_in(&transaction, one, wait, told).await;
     match packed {
-        Ok(()) => transaction.commit().await,
-        Err(error) => {
+        Ok(Packed::Done) => transaction.commit().await.map(|()| Packed::Done),
+        packed => {
             transaction.rollback().await?;
-            Err(error)
+            packed
         }
     }
 }
 
-async fn pack_in(transaction: &Transaction<'_>, one: &Move, wait: u64) -> Result<(), OpError> {
+async fn pack_in(
+    transaction: &Transaction<'_>,
+    one: &Move,
+    wait: u64,
+    told: &Holders,
+) -> Result<Packed, OpError> {
     transaction.batch(&format!("SET LOCAL lock_timeout = {wait}")).await?;
     // Whoever writes a bucket's rows waits here, or is waited for.
     transaction.batch(&format!("LOCK TABLE {} IN SHARE ROW EXCLUSIVE MODE", PARTS.join(", "))).await?;
+    // Who came while this waited was not asked for in the target.
+    let held = holders(transaction.query(HOLDERS, &[&one.shard]).await?)?;
+    if held.keys().any(|worker| !told.contains_key(worker)) {
+        return Ok(Packed::Untold);
+    }
     if transaction.execute(LEAVE, &[&one.shard, &one.version, &one.to]).await? == 0 {
-        return Ok(());
+        return Ok(Packed::Done);
     }
     for part in PARTS {
         pack_part(transaction, one, part).await?;
     }
-    Ok(())
+    Ok(Packed::Done)
 }
 
 /// In pieces, each of which has the time of a statement: what is too much for one would be so at every try.

@@ -6,7 +6,7 @@ use aether_core::store::{Store as _, StoreError};
 use aether_pg_tests::Cluster;
 
 use super::proxy::Proxy;
-use super::{LEASE, Table, names, options, request, worker};
+use super::{LEASE, Table, names, options, request, run_id, worker};
 use crate::store::PostgresStore;
 
 /// Also on a slow machine.
@@ -58,4 +58,29 @@ async fn a_lost_claim_is_found_while_another_database_is_away() {
     proxies[1].cut();
     let found = tokio::time::timeout(SOON, here.claim(&request("w", 5))).await.unwrap();
     assert_eq!(names(&found.unwrap()), ["run"]);
+}
+
+/// A worker that was not told of the target would lose there what it holds.
+#[tokio::test]
+async fn a_worker_that_comes_before_the_lock_keeps_its_runs_from_being_moved() {
+    let (first, second) = (Table::lay().await, Table::lay().await);
+    let store = std::sync::Arc::new(store(&first.url, &second.url, Duration::from_secs(60)).await);
+    first.run("run", None, 1).await;
+    let bucket = u16::try_from(crate::shard::shard("run")).unwrap();
+    let claim = first.begin().await;
+    let held = "INSERT INTO workers(id, renewals, lease) VALUES ('old', 5, 1000000);
+        UPDATE runs SET owner = 'old' WHERE id = 'run'";
+    claim.batch_execute(held).await.unwrap();
+    let moving = store.clone();
+    let moved = tokio::spawn(async move { moving.move_buckets(bucket..bucket + 1, "b").await });
+    first.until_blocked(1).await;
+    claim.batch_execute("COMMIT").await.unwrap();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(second.number("SELECT count(*) FROM runs").await, 0, "it is the worker's");
+    assert!(!moved.is_finished());
+    let told = "INSERT INTO workers(id, renewals, lease) VALUES ('old', 5, 1000000)";
+    second.client.batch_execute(told).await.unwrap();
+    assert_eq!(tokio::time::timeout(SOON, moved).await.unwrap().unwrap(), Ok(1));
+    let record = store.run(&run_id("run")).await.unwrap().unwrap();
+    assert_eq!(record.owner, Some(worker("old")));
 }
