@@ -12,7 +12,7 @@ use futures_util::future::join3;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Error, Row, Statement};
 
-use crate::error::OpError;
+use crate::error::{Failure, OpError, failure};
 use crate::options::PostgresOptions;
 use crate::schema::quoted;
 use crate::silence::Silence;
@@ -213,12 +213,15 @@ impl Connection {
 }
 
 /// A request whose answer is waited for. Whoever stops waiting takes its connection along: the next request would be
-/// answered only after this one, which may wait for a lock or a disk.
+/// answered only after this one, which may wait for a lock or a disk. So does an answer after which the connection is no
+/// use: its session ends, or knows the statement as it was before a migration.
 struct Asked<'c>(Option<&'c Connection>);
 
 impl Asked<'_> {
-    fn answered<T>(mut self, answer: T) -> T {
-        self.0 = None;
+    fn answered<T>(mut self, answer: Result<T, Error>) -> Result<T, Error> {
+        if !answer.as_ref().is_err_and(|error| failure(error) == Failure::Lost) {
+            self.0 = None;
+        }
         answer
     }
 }

@@ -108,11 +108,19 @@ pub(crate) fn failure(error: &Error) -> Failure {
         // 40003: the server does not say whether the transaction was committed.
         "40003" | "57P01" | "57P02" | "57P05" => Failure::Lost,
         // A changed result of a prepared statement, after a migration: prepared anew it works.
-        "0A000" if error.to_string().contains("cached plan") => Failure::Lost,
+        "0A000" if is_stale_plan(error) => Failure::Lost,
         code if code.starts_with("08") => Failure::Lost,
         code if code.starts_with("22") || code.starts_with("54") || code == "23514" => Failure::Data,
         _ => Failure::Final,
     }
+}
+
+/// Whether a prepared statement gives something else than when it was prepared. The name of the place in the server's code is
+/// in no other language.
+fn is_stale_plan(error: &Error) -> bool {
+    error.as_db_error().is_some_and(|db| {
+        db.routine() == Some("RevalidateCachedQuery") || db.message().contains("cached plan")
+    })
 }
 
 /// Whether an error that is final for a request passes for what must be written: rights that are granted, tables that are

@@ -1,4 +1,4 @@
-//! How long a call waits for what is busy.
+//! How long a call waits for what is busy, and connections that are not used again.
 
 use std::time::Duration;
 
@@ -33,4 +33,14 @@ async fn a_call_waits_for_a_connection_and_for_its_turn_no_longer_than_its_patie
     locking.batch_execute("COMMIT").await.unwrap();
     sending.await.unwrap().unwrap();
     table.database.run_record(&run).await.unwrap();
+}
+
+/// A migration changes what a prepared statement gives.
+#[tokio::test]
+async fn a_statement_whose_plan_is_not_valid_any_more_is_prepared_anew() {
+    let table = Table::with(options().patience(Duration::from_secs(2)).connections(1)).await;
+    table.run("run", Some("first"), 0).await;
+    table.database.run_record(&run_id("run")).await.unwrap();
+    table.client.batch_execute("ALTER TABLE runs ALTER COLUMN traceparent TYPE varchar").await.unwrap();
+    assert!(table.database.run_record(&run_id("run")).await.unwrap().is_some());
 }
