@@ -338,6 +338,10 @@ impl Store for PostgresStore {
         self.shared.is_renewed(worker, run.as_str())
     }
 
+    fn lapses(&self, worker: &WorkerId, run: &RunId) -> u64 {
+        self.shared.lapses(worker, run.as_str())
+    }
+
     fn foreign(&self, query: ForeignRuns) -> BoxFuture<'_, Result<Vec<RunRecord>, StoreError>> {
         Box::pin(async move {
             let lists = match query.due.is_some() {

@@ -219,6 +219,10 @@ impl Store for CodedStore {
         self.inner.is_renewed(worker, run)
     }
 
+    fn lapses(&self, worker: &WorkerId, run: &RunId) -> u64 {
+        self.inner.lapses(worker, run)
+    }
+
     fn release(
         &self,
         run: &RunId,

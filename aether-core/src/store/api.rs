@@ -355,6 +355,13 @@ pub trait Store: Any + Send + Sync + Debug {
         true
     }
 
+    /// How often [`Store::renew`] of `worker` has renewed its lease on `run` again after it could not: what was known before
+    /// of the run may not be true any more, although no renewal has said so. Only for a store of several databases.
+    fn lapses(&self, worker: &WorkerId, run: &RunId) -> u64 {
+        let _no_run_is_elsewhere = (worker, run);
+        0
+    }
+
     /// Releases the lease on a run without changing its journal; the run is due again at `wake_at`. Does nothing with
     /// a stale `epoch` and for a run that has ended: a worker that lost a run must not release it from the new owner.
     ///
