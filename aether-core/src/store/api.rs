@@ -20,7 +20,8 @@ use crate::store::ledger::{LedgerEntry, Reservation};
 use crate::store::purge::{EndedRuns, Purged};
 use crate::store::queues::{DueStarts, KeyedStart, Limit, QueuePosition};
 use crate::store::records::{
-    ClaimRequest, Created, DamagedRun, Lease, Message, NewRun, RunRecord, RunRow, Sent, Snapshot, Unread,
+    ClaimRequest, Created, DamagedRun, Decision, Lease, Message, NewRun, RunRecord, RunRow, Sent, Snapshot,
+    Unread,
 };
 use crate::store::schedules::{DueSchedules, ScheduleRecord};
 use crate::store::streams::{StreamItem, StreamWrite};
@@ -209,6 +210,12 @@ pub trait Store: Any + Send + Sync + Debug {
     /// [`NewRun::parent_epoch`] the write itself checks that the parent is open and at that epoch, so that a worker that
     /// lost the parent creates no child of it; a run that exists is answered in any case.
     fn create(&self, new: NewRun) -> BoxFuture<'_, Result<Created, StoreError>>;
+
+    /// As [`Store::create`], as long as `decision` stands: the write itself checks it, and answers
+    /// [`Created::DecisionGone`] where the record has another revision or is not there. A run that exists is answered in any
+    /// case. A store that keeps the record in another database than the run looks at it before and behind the creation, and
+    /// takes the run back where nobody has claimed it yet.
+    fn create_decided(&self, new: NewRun, decision: Decision) -> BoxFuture<'_, Result<Created, StoreError>>;
 
     /// Creates a fork as [`Store::create`] creates a run, together with the ledger rows of the calls that it has copied: in
     /// one write, so that there is never a fork without its rows. The rows are those of the new run, whatever their
@@ -492,6 +499,12 @@ pub trait Store: Any + Send + Sync + Debug {
         _waits: Vec<OpenWait>,
     ) -> BoxFuture<'s, Result<bool, StoreError>> {
         Box::pin(std::future::ready(Ok(true)))
+    }
+
+    /// The open runs that `worker` owns, each with its epoch. Asked once in each lease: its cost depends on what the worker
+    /// owns, and not on what waits. A store in front of another one must ask that; the default says that there are none.
+    fn held(&self, _worker: &WorkerId) -> BoxFuture<'_, Result<Vec<(RunId, Epoch)>, StoreError>> {
+        Box::pin(std::future::ready(Ok(Vec::new())))
     }
 
     /// The runs that `worker` holds and whose inbox is not empty, each with the number of its newest unread message.
