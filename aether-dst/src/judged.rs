@@ -12,7 +12,7 @@ use aether_core::journal::{LargeValue, StoredFrame};
 use aether_core::payload::Payload;
 use aether_core::store::ledger::{LedgerEntry, Reservation};
 use aether_core::store::{
-    Append, AppendError, ClaimRequest, Created, Cursor, DefinitionRecord, DueSchedules, Durability,
+    Append, AppendError, ClaimRequest, Created, Cursor, Decision, DefinitionRecord, DueSchedules, Durability,
     EndedRuns, ForeignRuns, KnownWorker, Lease, ListedWait, LostRun, Message, NewRun, OpenWait, Purged,
     RunFilter, RunRecord, ScheduleRecord, Sent, Snapshot, Store, StoreError, StoredEffect, StreamItem,
     StreamWrite, WaitFilter, WorkerRecord,
@@ -150,6 +150,7 @@ impl Store for JudgedStore {
         fn retire(&self, worker: &WorkerId) -> Result<(), StoreError>;
         fn unaware_owners(&self, run: &RunId) -> Result<Vec<WorkerId>, StoreError>;
         fn create(&self, new: NewRun) -> Result<Created, StoreError>;
+        fn create_decided(&self, new: NewRun, decision: Decision) -> Result<Created, StoreError>;
         fn create_fork(&self, new: NewRun, ledger: Vec<LedgerEntry>) -> Result<Created, StoreError>;
         fn load(&self, run: &RunId, from: Position) -> Result<Vec<StoredFrame>, StoreError>;
         fn last_frame(&self, run: &RunId) -> Result<Option<StoredFrame>, StoreError>;
@@ -173,6 +174,7 @@ impl Store for JudgedStore {
         fn unread_waiting(&self, after: Option<Cursor>, limit: usize) -> Result<Vec<(RunRecord, u64)>, StoreError>;
         fn waits(&self, filter: WaitFilter) -> Result<Vec<ListedWait>, StoreError>;
         fn unlisted_waits(&self, limit: usize) -> Result<Vec<RunId>, StoreError>;
+        fn held(&self, worker: &WorkerId) -> Result<Vec<(RunId, Epoch)>, StoreError>;
         fn unread_held(&self, worker: &WorkerId) -> Result<Vec<(RunId, u64)>, StoreError>;
         fn save_progress(&self, run: &RunId, epoch: Epoch, command: &CommandId, progress: Payload) -> Result<(), StoreError>;
         fn progress(&self, run: &RunId, command: &CommandId) -> Result<Option<Payload>, StoreError>;

@@ -15,10 +15,10 @@ use aether_core::payload::Payload;
 use aether_core::store::ledger::{LedgerEntry, Reservation};
 use aether_core::store::memory::MemoryStore;
 use aether_core::store::{
-    Ack, Append, AppendError, ClaimRequest, Created, Cursor, DefinitionRecord, DueSchedules, Durability,
-    EndedRuns, ForeignRuns, KnownWorker, Lease, ListedWait, LostRun, Message, NewRun, OpenWait, Purged,
-    RunFilter, RunRecord, ScheduleRecord, Sent, Snapshot, Store, StoreError, StoredEffect, StreamItem,
-    StreamWrite, Unread, WaitFilter, WorkerRecord,
+    Ack, Append, AppendError, ClaimRequest, Created, Cursor, Decision, DefinitionRecord, DueSchedules,
+    Durability, EndedRuns, ForeignRuns, KnownWorker, Lease, ListedWait, LostRun, Message, NewRun, OpenWait,
+    Purged, RunFilter, RunRecord, ScheduleRecord, Sent, Snapshot, Store, StoreError, StoredEffect,
+    StreamItem, StreamWrite, Unread, WaitFilter, WorkerRecord,
 };
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
@@ -293,6 +293,10 @@ impl Store for SimStore {
         self.write(move |memory| judge::create(memory, engine, new))
     }
 
+    fn create_decided(&self, new: NewRun, decision: Decision) -> BoxFuture<'_, Answer<Created>> {
+        self.write(move |memory| now(memory.create_decided(new, decision)))
+    }
+
     fn create_fork(&self, new: NewRun, ledger: Vec<LedgerEntry>) -> BoxFuture<'_, Answer<Created>> {
         self.write(move |memory| now(memory.create_fork(new, ledger)))
     }
@@ -409,6 +413,11 @@ impl Store for SimStore {
     ) -> BoxFuture<'s, Answer<bool>> {
         let run = run.clone();
         self.write(move |memory| now(memory.list_waits(&run, next, waits)))
+    }
+
+    fn held(&self, worker: &WorkerId) -> BoxFuture<'_, Answer<Vec<(RunId, Epoch)>>> {
+        let worker = worker.clone();
+        self.read(move |memory| now(memory.held(&worker)))
     }
 
     fn unread_held(&self, worker: &WorkerId) -> BoxFuture<'_, Answer<Vec<(RunId, u64)>>> {

@@ -8,13 +8,13 @@ use std::time::Instant;
 
 use aether_core::id::RunId;
 use aether_core::store::ledger::LedgerEntry;
-use aether_core::store::{Created, NewRun, StoreError};
+use aether_core::store::{Created, Decision, NewRun, StoreError};
 use tokio::sync::oneshot;
 
 use crate::database::{Database, ask};
 use crate::error::gone;
 use crate::queues::limits::Admission;
-use crate::row::get;
+use crate::row::{self, get};
 use crate::shard::shard;
 use crate::writer::Op;
 use crate::writer::batch::Creation;
@@ -46,22 +46,23 @@ impl Database {
         self: Arc<Self>,
         new: NewRun,
         ledger: Vec<LedgerEntry>,
+        decision: Option<Decision>,
     ) -> impl Future<Output = Result<Option<Created>, StoreError>> + Send + 'static {
         let (id, checked) = (new.id.clone(), new.parent.clone().filter(|_| new.parent_epoch.is_some()));
         // A run without a queue is queued here at once: appends to it may follow.
         let written = match new.terms.queue.clone() {
-            None => Ok(self.queue(new, ledger)),
-            Some(place) => Err((place, new, ledger)),
+            None => Ok(self.queue(new, ledger, decision)),
+            Some(place) => Err((place, new, ledger, decision)),
         };
         async move {
             let new = match written {
                 Ok(written) => written.await.unwrap_or_else(|_| Err(gone(&self.name)))?,
                 // One that is there already is no new one that a limit counts.
-                Err((_, new, ledger)) if self.run_record(&id).await?.is_some() => {
-                    self.queue(new, ledger).await.unwrap_or_else(|_| Err(gone(&self.name)))?
+                Err((_, new, ledger, decision)) if self.run_record(&id).await?.is_some() => {
+                    self.queue(new, ledger, decision).await.unwrap_or_else(|_| Err(gone(&self.name)))?
                 }
-                Err((place, new, ledger)) => {
-                    let create = async { self.queue(new, ledger).await };
+                Err((place, new, ledger, decision)) => {
+                    let create = async { self.queue(new, ledger, decision).await };
                     match self.admitted(&place, create).await? {
                         Admission::Admitted(written) => written.unwrap_or_else(|_| Err(gone(&self.name)))?,
                         Admission::Over { limit, open } => {
@@ -82,15 +83,34 @@ impl Database {
         }
     }
 
-    fn queue(&self, new: NewRun, ledger: Vec<LedgerEntry>) -> oneshot::Receiver<Result<bool, StoreError>> {
+    fn queue(
+        &self,
+        new: NewRun,
+        ledger: Vec<LedgerEntry>,
+        decision: Option<Decision>,
+    ) -> oneshot::Receiver<Result<bool, StoreError>> {
         let (reply, written) = oneshot::channel();
         let run = new.id.clone();
-        let creation = Creation { new, ledger, reply, since: Instant::now(), place: 0, lost: Vec::new() };
+        let creation =
+            Creation { new, ledger, decision, reply, since: Instant::now(), place: 0, lost: Vec::new() };
         if let Some(writers) = self.writers.get() {
             // A writer that has ended drops the operation, and with it the reply.
             drop(writers.send(run.as_str(), Op::Create(Box::new(creation))));
         }
         written
+    }
+
+    /// Whether a decision stands.
+    pub(crate) async fn stands(&self, decision: &Decision) -> Result<bool, StoreError> {
+        let (sql, name, revision) = match decision {
+            Decision::KeyedStart { name, revision } => {
+                ("SELECT 1 FROM keyed_starts WHERE name = $1::text AND revision = $2::int8", name, revision)
+            }
+            Decision::Schedule { name, revision } => {
+                ("SELECT 1 FROM schedules WHERE name = $1::text AND revision = $2::int8", name, revision)
+            }
+        };
+        ask!(self, |conn| Ok(conn.query_opt(sql, &[name, &row::int(*revision)]).await?.is_some()))
     }
 
     async fn has_ended(&self, run: &RunId) -> Result<bool, StoreError> {

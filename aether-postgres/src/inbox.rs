@@ -13,7 +13,7 @@ use std::sync::LazyLock;
 use tokio::sync::{Mutex, MutexGuard};
 use tokio_postgres::Row;
 
-use aether_core::id::{RunId, WorkerId};
+use aether_core::id::{Epoch, RunId, WorkerId};
 use aether_core::store::{Cursor, END_REQUESTS, Message, RunRecord, Sent, StoreError, Unread};
 
 use crate::connection::Param;
@@ -59,6 +59,8 @@ const INBOX: &str = "SELECT seq, id, topic, payload, at FROM inbox
 
 const UNREAD: &str = "SELECT count(*), coalesce(sum(octet_length(payload)), 0)::int8 FROM inbox
     WHERE shard = $1::int2 AND run = $2::text AND consumed IS NULL";
+
+const HELD: &str = "SELECT r.id, r.epoch FROM runs r WHERE r.owner = $1::text AND r.status < 3";
 
 const UNREAD_HELD: &str = "SELECT r.id, m.seq FROM runs r
     CROSS JOIN LATERAL (SELECT i.seq FROM inbox i WHERE i.shard = r.shard AND i.run = r.id AND i.consumed IS NULL
@@ -166,6 +168,15 @@ impl Database {
                     return Ok(found);
                 }
             }
+        })
+    }
+
+    /// See [`Store::held`](aether_core::store::Store::held).
+    pub(crate) async fn held(&self, worker: &WorkerId) -> Result<Vec<(RunId, Epoch)>, StoreError> {
+        ask!(self, |conn| {
+            let rows = conn.query(HELD, &[&worker.as_str()]).await?;
+            let held = |row: &Row| Ok((row::run_id(get(row, 0)?)?, row::nat(get(row, 1)?, "epoch")?));
+            rows.iter().map(held).collect()
         })
     }
 

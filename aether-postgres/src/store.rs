@@ -13,7 +13,7 @@ use aether_core::payload::Payload;
 use aether_core::queue::{LimitPattern, Serves};
 use aether_core::store::ledger::{LedgerEntry, Reservation};
 use aether_core::store::{
-    Append, AppendError, ClaimRequest, Created, Cursor, DamagedRun, DefinitionRecord, DueSchedules,
+    Append, AppendError, ClaimRequest, Created, Cursor, DamagedRun, Decision, DefinitionRecord, DueSchedules,
     DueStarts, Durability, EndedRuns, ForeignRuns, KeyedStart, KnownWorker, Lease, Limit, ListedWait,
     LostRun, Message, NewRun, OpenWait, Purged, QueuePosition, RunFilter, RunRecord, RunRow, ScheduleRecord,
     Sent, Serving, Snapshot, Store, StoreClock, StoreError, StoredEffect, StreamItem, StreamWrite, Unread,
@@ -123,16 +123,18 @@ impl PostgresStore {
         &self,
         new: NewRun,
         ledger: Vec<LedgerEntry>,
+        decision: Option<Decision>,
     ) -> BoxFuture<'_, Result<Created, StoreError>> {
         if self.shared.is_sharded() {
-            return Box::pin(family::create(&self.shared, new, ledger));
+            return Box::pin(family::create(&self.shared, new, ledger, decision));
         }
-        let (id, checked) = (new.id.clone(), new.parent_epoch.is_some());
-        let created = self.home().clone().create(new, ledger);
+        let (id, checked, decided) = (new.id.clone(), new.parent_epoch.is_some(), decision.is_some());
+        let created = self.home().clone().create(new, ledger, decision);
         Box::pin(async move {
             match created.await? {
                 Some(created) => Ok(created),
                 None if checked => Ok(Created::ParentLost),
+                None if decided => Ok(Created::DecisionGone),
                 None => Err(family::purged(self.home(), &id)),
             }
         })
@@ -267,7 +269,16 @@ impl Store for PostgresStore {
         {
             return Box::pin(std::future::ready(Err(error)));
         }
-        self.create_run(new, Vec::new())
+        self.create_run(new, Vec::new(), None)
+    }
+
+    fn create_decided(&self, new: NewRun, decision: Decision) -> BoxFuture<'_, Result<Created, StoreError>> {
+        if new.terms.queue.is_some()
+            && let Err(error) = self.queueing()
+        {
+            return Box::pin(std::future::ready(Err(error)));
+        }
+        self.create_run(new, Vec::new(), Some(decision))
     }
 
     fn create_fork(
@@ -275,7 +286,7 @@ impl Store for PostgresStore {
         new: NewRun,
         ledger: Vec<LedgerEntry>,
     ) -> BoxFuture<'_, Result<Created, StoreError>> {
-        self.create_run(new, ledger)
+        self.create_run(new, ledger, None)
     }
 
     fn append(&self, append: Append) {
@@ -335,6 +346,10 @@ impl Store for PostgresStore {
 
     fn is_renewed(&self, worker: &WorkerId, run: &RunId) -> bool {
         self.shared.is_renewed(worker, run.as_str())
+    }
+
+    fn lapses(&self, worker: &WorkerId, run: &RunId) -> u64 {
+        self.shared.lapses(worker, run.as_str())
     }
 
     fn foreign(&self, query: ForeignRuns) -> BoxFuture<'_, Result<Vec<RunRecord>, StoreError>> {
@@ -456,6 +471,11 @@ impl Store for PostgresStore {
     ) -> BoxFuture<'s, Result<bool, StoreError>> {
         let run = run.clone();
         Box::pin(async move { at!(self.shared, run.as_str(), |db| db.list_waits(&run, next, &waits)) })
+    }
+
+    fn held(&self, worker: &WorkerId) -> BoxFuture<'_, Result<Vec<(RunId, Epoch)>, StoreError>> {
+        let worker = worker.clone();
+        Box::pin(async move { Ok(reached!(self.shared, |db| db.held(&worker)).concat()) })
     }
 
     fn unread_held(&self, worker: &WorkerId) -> BoxFuture<'_, Result<Vec<(RunId, u64)>, StoreError>> {

@@ -15,8 +15,8 @@ use aether_core::store::StoredEffect;
 use aether_core::store::ledger::{LedgerEntry, LedgerStatus};
 use aether_core::store::queueing::{TakenRun, places_of_queues};
 use aether_core::store::{
-    AppendError, ClaimRequest, Created, END_REQUESTS, Lease, Message, NewRun, OpenWait, RunRecord, Sent,
-    Snapshot, StoreError,
+    AppendError, ClaimRequest, Created, Decision, END_REQUESTS, Lease, Message, NewRun, OpenWait, RunRecord,
+    Sent, Snapshot, StoreError,
 };
 use jiff::Timestamp;
 
@@ -59,6 +59,23 @@ impl Batch<'_> {
             waits::insert(self.conn, head.no, open)?;
         }
         Ok(is_current)
+    }
+
+    /// As [`Batch::create`], as long as `decision` stands.
+    pub(crate) fn create_decided(&mut self, new: &NewRun, decision: &Decision) -> Result<Created, OpError> {
+        let (sql, name, revision) = match decision {
+            Decision::KeyedStart { name, revision } => {
+                ("SELECT 1 FROM aether_keyed_starts WHERE name = ?1 AND revision = ?2", name, revision)
+            }
+            Decision::Schedule { name, revision } => {
+                ("SELECT 1 FROM aether_schedules WHERE name = ?1 AND revision = ?2", name, revision)
+            }
+        };
+        let stands = self.conn.prepare_cached(sql)?.exists(params![name, row::int(*revision)])?;
+        match self.record(&new.id)? {
+            None if !stands => Ok(Created::DecisionGone),
+            _ => self.create(new),
+        }
     }
 
     /// Creates a run unless its id is taken.

@@ -270,7 +270,7 @@ impl QueueCounts for Lanes<'_> {
 impl QueueTable for Lanes<'_> {
     type Run = i64;
 
-    fn promote(&mut self, now: Timestamp, most: usize) -> Result<(), OpError> {
+    fn promote(&mut self, now: Timestamp, latest: Timestamp, most: usize) -> Result<(), OpError> {
         let now = now.as_microsecond();
         let mut statement = self.conn.prepare_cached(
             "SELECT no, queue, queue_key, begun, wake_at FROM aether_runs INDEXED BY aether_runs_queue_due
@@ -291,6 +291,12 @@ impl QueueTable for Lanes<'_> {
                  SELECT queue, key FROM aether_lanes INDEXED BY aether_lanes_aside
                  WHERE state = 2 AND until <= ?1 ORDER BY until LIMIT ?2)",
             [now, limit],
+        )?;
+        self.execute(
+            "UPDATE aether_lanes SET state = 0, until = NULL WHERE (queue, key) IN (
+                 SELECT queue, key FROM aether_lanes INDEXED BY aether_lanes_aside
+                 WHERE state = 2 AND until > ?1 AND until < ?2 ORDER BY until LIMIT ?3)",
+            [latest.as_microsecond(), Timestamp::MAX.as_microsecond(), limit],
         )?;
         Ok(())
     }

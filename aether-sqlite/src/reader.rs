@@ -11,7 +11,7 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension as _, Params, Row, param
 use tokio::sync::oneshot;
 
 use aether_core::contract::Status;
-use aether_core::id::{CommandId, IdempotencyKey, Position, RunId, WorkerId};
+use aether_core::id::{CommandId, Epoch, IdempotencyKey, Position, RunId, WorkerId};
 use aether_core::journal::StoredFrame;
 use aether_core::payload::Payload;
 use aether_core::store::StoredEffect;
@@ -247,6 +247,19 @@ pub(crate) fn worker(row: &Row<'_>) -> Result<WorkerRecord, OpError> {
         renewals: row::nat(row.get::<_, Option<i64>>(1)?.unwrap_or(0), "renewals")?,
         lease: lease.map(|lease| row::nat(lease, "lease").map(Duration::from_micros)).transpose()?,
     })
+}
+
+/// The open runs that a worker owns, each with its epoch.
+pub(crate) fn held(conn: &Connection, worker: &WorkerId) -> Result<Vec<(RunId, Epoch)>, OpError> {
+    let sql = "SELECT id, epoch FROM aether_runs INDEXED BY aether_runs_held WHERE owner = ?1
+               AND status IN ('pending', 'running', 'waiting')";
+    let mut statement = conn.prepare_cached(sql)?;
+    let mut rows = statement.query([worker.as_str()])?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        found.push((row::run_id(row.get(0)?)?, row::nat(row.get(1)?, "epoch")?));
+    }
+    Ok(found)
 }
 
 /// The runs that a worker holds and whose inbox is not empty, each with its newest unread message.

@@ -21,7 +21,7 @@ use aether_core::queue::{LimitPattern, Serves};
 use aether_core::store::StoredEffect;
 use aether_core::store::ledger::{LedgerEntry, Reservation};
 use aether_core::store::{
-    Append, AppendError, ClaimRequest, Created, Cursor, DamagedRun, DefinitionRecord, DueSchedules,
+    Append, AppendError, ClaimRequest, Created, Cursor, DamagedRun, Decision, DefinitionRecord, DueSchedules,
     DueStarts, Durability, EndedRuns, ForeignRuns, KeyedStart, KnownWorker, Lease, Limit, ListedWait,
     LostRun, Message, NewRun, OpenWait, Purged, QueuePosition, RunFilter, RunRecord, RunRow, ScheduleRecord,
     Sent, Serving, Snapshot, Store, StoreError, Unread, WaitFilter, WorkerRecord,
@@ -307,6 +307,11 @@ impl Store for SqliteStore {
         self.write(move |batch| batch.list_waits(&run, next, &waits))
     }
 
+    fn held(&self, worker: &WorkerId) -> BoxFuture<'_, Result<Vec<(RunId, Epoch)>, StoreError>> {
+        let worker = worker.clone();
+        Box::pin(self.readers.ask(move |conn| reader::held(conn, &worker)))
+    }
+
     fn unread_held(&self, worker: &WorkerId) -> BoxFuture<'_, Result<Vec<(RunId, u64)>, StoreError>> {
         let worker = worker.clone();
         Box::pin(self.readers.ask(move |conn| reader::unread_held(conn, &worker)))
@@ -393,6 +398,12 @@ impl Store for SqliteStore {
     fn create(&self, new: NewRun) -> BoxFuture<'_, Result<Created, StoreError>> {
         let creates = new.owner.is_some();
         self.queue(WriteRequest::with_reply(move |batch: &mut Batch<'_>| batch.create(&new), creates))
+    }
+
+    fn create_decided(&self, new: NewRun, decision: Decision) -> BoxFuture<'_, Result<Created, StoreError>> {
+        let creates = new.owner.is_some();
+        let create = move |batch: &mut Batch<'_>| batch.create_decided(&new, &decision);
+        self.queue(WriteRequest::with_reply(create, creates))
     }
 
     fn create_fork(

@@ -12,7 +12,7 @@ use aether::store::journal::LargeValue;
 use aether::store::journal::StoredFrame;
 use aether::store::ledger::{LedgerEntry, Reservation};
 use aether::store::{
-    Ack, Append, AppendError, ClaimRequest, Created, DefinitionRecord, DueSchedules, Durability,
+    Ack, Append, AppendError, ClaimRequest, Created, Decision, DefinitionRecord, DueSchedules, Durability,
     DurableWatermark, EndedRuns, ForeignRuns, Lease, ListedWait, LostRun, Message, NewRun, Purged, RunFilter,
     RunRecord, RunRow, ScheduleRecord, Sent, Snapshot, Store, StoreError, WaitFilter, WorkerRecord,
 };
@@ -73,6 +73,10 @@ impl Store for CrashingStore {
         })
     }
 
+    fn create_decided(&self, new: NewRun, decision: Decision) -> Answer<'_, Created> {
+        self.inner.create_decided(new, decision)
+    }
+
     fn create_fork(&self, new: NewRun, ledger: Vec<LedgerEntry>) -> Answer<'_, Created> {
         self.inner.create_fork(new, ledger)
     }
@@ -118,6 +122,9 @@ impl Store for CrashingStore {
     }
     fn waits(&self, filter: WaitFilter) -> Answer<'_, Vec<ListedWait>> {
         self.inner.waits(filter)
+    }
+    fn held(&self, worker: &WorkerId) -> Answer<'_, Vec<(RunId, Epoch)>> {
+        self.inner.held(worker)
     }
     fn unread_held(&self, worker: &WorkerId) -> Answer<'_, Vec<(RunId, u64)>> {
         self.inner.unread_held(worker)

@@ -18,7 +18,7 @@ use crate::journal::frame::{Frame, StoredFrame};
 use crate::store::append::{Append, Work};
 use crate::store::error::StoreError;
 use crate::store::ledger::{Acquired, LedgerEntry};
-use crate::store::records::{Created, Lease, NewRun, RunRecord};
+use crate::store::records::{Created, Decision, Lease, NewRun, RunRecord};
 use crate::store::waits::WaitChange;
 use crate::vocabulary::codec::CodecError;
 use crate::vocabulary::id::RunId;
@@ -194,6 +194,21 @@ impl CodedStore {
         };
         let id = new.id.clone();
         let creation = self.inner.create(new);
+        Box::pin(async move { self.open_created(&id, begun, creation.await) })
+    }
+
+    /// As [`CodedStore::create_sealed`], as long as a decision stands.
+    pub(super) fn create_sealed_decided(
+        &self,
+        mut new: NewRun,
+        decision: Decision,
+    ) -> BoxFuture<'_, Result<Created, StoreError>> {
+        let begun = match self.seal_new(&mut new) {
+            Ok(begun) => begun,
+            Err(error) => return failed(error),
+        };
+        let id = new.id.clone();
+        let creation = self.inner.create_decided(new, decision);
         Box::pin(async move { self.open_created(&id, begun, creation.await) })
     }
 

@@ -21,7 +21,8 @@ use crate::store::ledger::{LedgerEntry, Reservation};
 use crate::store::purge::{EndedRuns, Purged};
 use crate::store::queues::{DueStarts, KeyedStart, Limit, QueuePosition};
 use crate::store::records::{
-    ClaimRequest, Created, DamagedRun, Lease, Message, NewRun, RunRecord, RunRow, Sent, Snapshot, Unread,
+    ClaimRequest, Created, DamagedRun, Decision, Lease, Message, NewRun, RunRecord, RunRow, Sent, Snapshot,
+    Unread,
 };
 use crate::store::schedules::{DueSchedules, ScheduleRecord};
 use crate::store::streams::{StreamItem, StreamWrite};
@@ -100,6 +101,10 @@ impl Store for CodedStore {
 
     fn create(&self, new: NewRun) -> BoxFuture<'_, Result<Created, StoreError>> {
         self.create_sealed(new)
+    }
+
+    fn create_decided(&self, new: NewRun, decision: Decision) -> BoxFuture<'_, Result<Created, StoreError>> {
+        self.create_sealed_decided(new, decision)
     }
 
     fn create_fork(
@@ -217,6 +222,10 @@ impl Store for CodedStore {
 
     fn is_renewed(&self, worker: &WorkerId, run: &RunId) -> bool {
         self.inner.is_renewed(worker, run)
+    }
+
+    fn lapses(&self, worker: &WorkerId, run: &RunId) -> u64 {
+        self.inner.lapses(worker, run)
     }
 
     fn release(
@@ -349,6 +358,10 @@ impl Store for CodedStore {
     ) -> BoxFuture<'s, Result<bool, StoreError>> {
         let run = run.clone();
         Box::pin(async move { self.list_sealed_waits(&run, next, waits).await })
+    }
+
+    fn held(&self, worker: &WorkerId) -> BoxFuture<'_, Result<Vec<(RunId, Epoch)>, StoreError>> {
+        self.inner.held(worker)
     }
 
     fn unread_held(&self, worker: &WorkerId) -> BoxFuture<'_, Result<Vec<(RunId, u64)>, StoreError>> {

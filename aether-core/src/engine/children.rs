@@ -76,7 +76,7 @@ impl Children for ChildRuns {
                     let store = inner.shared.store.describe();
                     return Err(StoreError::ContractBroken { store, reason });
                 }
-                Created::ParentLost => return Ok(ChildStart::ParentLost),
+                Created::ParentLost | Created::DecisionGone => return Ok(ChildStart::ParentLost),
                 Created::Existing(existing) => existing,
             };
             let same = is_or_was(&*inner.shared.store, &existing, workflow.def.name).await?;

@@ -9,6 +9,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use tokio::sync::OwnedRwLockReadGuard;
 
+use crate::engine::admission::Admission;
 use crate::engine::advance::launch::{launch_run, release_run};
 use crate::engine::advance::load::Launch;
 use crate::engine::code::run_code;
@@ -27,7 +28,7 @@ use crate::run::program::RegisteredWorkflow;
 use crate::sched::spawn;
 use crate::store::error::StoreError;
 use crate::store::open_waits::OpenWaits;
-use crate::store::records::{Created, NewRun};
+use crate::store::records::{Created, Decision, NewRun};
 use crate::vocabulary::id::{Epoch, RunId};
 use crate::vocabulary::labels::Labels;
 use crate::vocabulary::payload::{Digest, Payload, PayloadError, hex};
@@ -49,16 +50,44 @@ pub(crate) struct NewRunOf {
     pub(super) unique: bool,
 }
 
+/// Under what a run is created.
+#[derive(Debug, Default)]
+struct Under {
+    /// Of the caller, if it has one.
+    admission: Option<Admission>,
+    decision: Option<Decision>,
+}
+
 /// Creates a run, and launches it unless its id is taken. `start_guard` is dropped when the run exists.
 pub(crate) async fn create_run(
     inner: &Arc<Inner>,
     new: NewRunOf,
     start_guard: Option<OwnedRwLockReadGuard<()>>,
 ) -> Result<Created, StoreError> {
+    create_under(inner, new, start_guard, Under::default()).await
+}
+
+/// As [`create_run`], as long as what it rests on stands.
+pub(super) async fn create_decided(
+    inner: &Arc<Inner>,
+    new: NewRunOf,
+    decision: Decision,
+    admission: Option<&Admission>,
+) -> Result<Created, StoreError> {
+    let under = Under { admission: admission.cloned(), decision: Some(decision) };
+    create_under(inner, new, None, under).await
+}
+
+async fn create_under(
+    inner: &Arc<Inner>,
+    new: NewRunOf,
+    start_guard: Option<OwnedRwLockReadGuard<()>>,
+    under: Under,
+) -> Result<Created, StoreError> {
     if new.unique {
         // Needs no task: it launches the run before it waits for the store, so a caller that is dropped at any await
         // leaves either no run or one that is advanced.
-        return create_and_launch(inner, new).await;
+        return create_and_launch(inner, new, under).await;
     }
     // The caller may be dropped while the store creates the run: a step that lost a race, a request that timed out.
     // The row then names this worker as its owner, and every renewal extends its lease, but no task advances it; no
@@ -69,15 +98,18 @@ pub(crate) async fn create_run(
     let engine = Arc::clone(inner);
     let creation = async move {
         let _start_guard = start_guard;
-        create_and_launch(&engine, new).await
+        create_and_launch(&engine, new, under).await
     };
     whole(inner, creation).await
 }
 
-async fn create_and_launch(inner: &Arc<Inner>, new: NewRunOf) -> Result<Created, StoreError> {
+async fn create_and_launch(inner: &Arc<Inner>, new: NewRunOf, under: Under) -> Result<Created, StoreError> {
     let NewRunOf { workflow, id, input, parent, labels, traceparent, parent_epoch, terms, unique } = new;
     // Until the run is launched or released: a shutdown waits for it.
-    let _admission = Arc::clone(&inner.admission).read_owned().await;
+    let _admission = match under.admission {
+        Some(admission) => admission,
+        None => inner.admissions.begin().await,
+    };
     let def = workflow.def;
     let shared = &inner.shared;
     let input = shared.redaction.value(input);
@@ -116,7 +148,7 @@ async fn create_and_launch(inner: &Arc<Inner>, new: NewRunOf) -> Result<Created,
     let waits = terms.queue.is_some() || terms.not_before.is_some_and(|begins| begins > at);
     // A drain that begins from here on finds the run active, or releases it.
     let advances = inner.takes_runs() && inner.serves.others && !waits;
-    let creation = shared.store.create(NewRun {
+    let new_run = NewRun {
         id: id.clone(),
         workflow: def.name.into(),
         version: def.version,
@@ -130,7 +162,11 @@ async fn create_and_launch(inner: &Arc<Inner>, new: NewRunOf) -> Result<Created,
         owner: advances.then(|| shared.worker.clone()),
         parent_epoch,
         terms,
-    });
+    };
+    let creation = match under.decision {
+        Some(decision) => shared.store.create_decided(new_run, decision),
+        None => shared.store.create(new_run),
+    };
     if !advances {
         let created = creation.await;
         if created == Ok(Created::New) {
@@ -219,7 +255,7 @@ pub(super) async fn store_values(
 
 /// The longest pause between two looks for a creation that failed.
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
-/// A creation that failed takes effect within this time, or never: then its statement, too, has ended.
+/// How long it is looked for. What takes effect later still is found among the runs that are owned and not advanced.
 const LATE: Duration = Duration::from_secs(120);
 
 /// A creation that failed may have been carried out all the same: its answer was lost, and nobody waited for longer.

@@ -94,7 +94,7 @@ async fn release_all(inner: &Arc<Inner>, patience: Duration) -> Drained {
     // not waited for longer than the bodies are.
     let admitted = async {
         let limit = inner.shared.environment.sleep(patience.saturating_add(FLUSH_PATIENCE));
-        let _released_or_stuck = select(Box::pin(inner.admission.write()), limit).await;
+        let _released_or_stuck = select(Box::pin(inner.admissions.ended()), limit).await;
     };
     let (cut_off, ()) = join(join_all(ends), admitted).await;
     let all = cut_off.len();

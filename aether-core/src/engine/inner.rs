@@ -8,10 +8,11 @@ use std::sync::{Arc, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use tokio::sync::{OwnedRwLockReadGuard, broadcast};
+use tokio::sync::broadcast;
 
 use crate::definition::def::WorkflowDef;
 use crate::definition::owned::Definition;
+use crate::engine::admission::{Admission, Admissions};
 use crate::engine::adopt::known::Adoptions;
 use crate::engine::drained::Drained;
 use crate::engine::in_use::InUse;
@@ -25,7 +26,7 @@ use crate::run::program::{Children, RegisteredWorkflow};
 use crate::run::shared::{EngineShared, Observed};
 use crate::sched::{
     AtomicBool, AtomicUsize, HashMap, JoinHandle, Mutex, Notify, OnceCell, Runtime, RwLock, Semaphore,
-    SharedLock, mutated,
+    mutated,
 };
 use crate::store::api::Store;
 use crate::store::error::StoreError;
@@ -88,9 +89,8 @@ pub(crate) struct Inner {
     pub(super) hurry: Notify,
     /// What the engine's own tasks last did.
     pub(super) vitals: Mutex<Vitals>,
-    /// Read-locked by every claim and creation until its runs are launched or released; a shutdown write-locks it, and
-    /// so waits for those under way.
-    pub(super) admission: Arc<SharedLock<()>>,
+    /// Claims, creations and writes of its own that are under way.
+    pub(super) admissions: Admissions,
     /// How many claimed runs are being read.
     pub(super) loading: AtomicUsize,
     /// A place for each run that is read at the same time.
@@ -186,9 +186,10 @@ impl Inner {
         self.lost.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The right to claim or create runs, which a shutdown waits for; `None` once one has begun.
-    pub(super) async fn admit(&self) -> Option<OwnedRwLockReadGuard<()>> {
-        let admission = Arc::clone(&self.admission).read_owned().await;
+    /// The right to claim or create runs, or to write for the engine itself, which a shutdown waits for; `None` once one has
+    /// begun.
+    pub(super) async fn admit(&self) -> Option<Admission> {
+        let admission = self.admissions.begin().await;
         (!self.is_stopping()).then_some(admission)
     }
 

@@ -26,6 +26,7 @@ mod handle;
 
 mod opening;
 mod operate;
+mod orphans;
 mod pace;
 
 mod drain;
@@ -48,6 +49,7 @@ mod verify;
 
 mod evidence;
 
+mod admission;
 mod adopt;
 mod changes;
 

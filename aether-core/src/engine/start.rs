@@ -441,7 +441,7 @@ impl Starting {
             Created::OverLimit { limit, open } => {
                 return Err(StartError::OverLimit { workflow, limit, open });
             }
-            Created::New | Created::ParentLost => {}
+            Created::New | Created::ParentLost | Created::DecisionGone => {}
         }
         Ok(handle)
     }

@@ -10,6 +10,7 @@ use std::time::Duration;
 use tokio::sync::broadcast;
 
 use crate::codec::coded::CodedStore;
+use crate::engine::admission::Admissions;
 use crate::engine::adopt::known::Adoptions;
 use crate::engine::adopt::unfit::{OnUnfit, refuse_unfit};
 use crate::engine::advance::launch::LOADS;
@@ -167,7 +168,7 @@ impl EngineBuilder {
             hurried: false.into(),
             hurry: Notify::new(),
             vitals: Mutex::default(),
-            admission: Arc::default(),
+            admissions: Admissions::default(),
             loading: 0.into(),
             load_slots: Semaphore::new(LOADS),
             watch: Mutex::default(),

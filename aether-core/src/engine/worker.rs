@@ -14,6 +14,7 @@ use crate::engine::drain::{FLUSH_PATIENCE, drained};
 use crate::engine::heal::Healer;
 use crate::engine::inner::{Inner, whole};
 use crate::engine::keeper::Keeper;
+use crate::engine::orphans::Orphans;
 use crate::engine::pace::Pace;
 use crate::sched::spawn;
 use crate::store::error::StoreError;
@@ -41,10 +42,13 @@ async fn schedule(inner: Arc<Inner>, _keeper: Keeper) {
     let _unless_it_breaks = Unbroken(Arc::clone(&inner));
     // Not by the wall clock: set back by a year, it would let a year pass until the next look.
     let (mut healings, mut warnings) = (Pace::of(&inner), Pace::of(&inner));
-    let mut healer = Healer::default();
+    let (mut healer, mut orphans) = (Healer::default(), Orphans::default());
     while !inner.is_stopping() {
         if healings.is_time() {
             heal(&inner, &mut healer).await;
+            if let Err(error) = orphans.release(&inner).await {
+                tracing::warn!(target: "aether::engine", %error, "cannot look for runs that are owned and not advanced");
+            }
         }
         // Both before looking: a wake that comes while the store is asked leaves a permit for this future, and the time
         // that the look takes counts towards the poll interval.

@@ -29,4 +29,4 @@ pub(crate) mod undo_first;
 mod unknown;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

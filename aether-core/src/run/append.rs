@@ -43,11 +43,16 @@ impl Run {
         extras: AppendExtras,
     ) -> impl Future<Output = Receipt> + Send {
         let in_flight = self.in_flight_here();
+        let lapses = self.shared.lapses(&self.id);
         let reply = self.push(events, acquire, extras, true);
         async move {
             let _in_flight = in_flight;
             match reply {
-                Some(reply) => self.receipt(reply).await,
+                Some(reply) => {
+                    let receipt = self.receipt(reply).await;
+                    self.is_held_after(lapses);
+                    receipt
+                }
                 None => self.halted().await,
             }
         }

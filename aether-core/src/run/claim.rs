@@ -22,7 +22,7 @@ use crate::run::fault::{CommandSummary, Fault};
 use crate::run::next_generation::NextGeneration;
 use crate::run::shared::EngineShared;
 use crate::run::undoing::Undoing;
-use crate::sched::{AtomicWaker, HashMap, Mutex, Notify, OnceLock, SharedLock, mutated};
+use crate::sched::{AtomicU64, AtomicWaker, HashMap, Mutex, Notify, OnceLock, SharedLock, mutated};
 use crate::step::body::{BodyError, Undo};
 use crate::step::cancellation::Cancellation;
 use crate::store::ack::DurableWatermark;
@@ -65,6 +65,8 @@ pub(crate) struct Run {
     pub(super) notified: Notify,
     /// Wakes calls that wait for what others have reserved of a budget.
     pub(super) freed: Notify,
+    /// One more than the lapses of its lease before the newest look that found it held; 0 before the first one.
+    pub(super) held: AtomicU64,
     /// Whether the claim holds a slot of a queue.
     pub(crate) queued: bool,
     /// The claim began with a history to replay.
@@ -158,6 +160,7 @@ impl Run {
             id: origin.id,
             def: origin.def,
             epoch: origin.epoch,
+            held: AtomicU64::new(0),
             mode: origin.mode,
             queued: origin.queued,
             trace: Trace::of(origin.traceparent.as_deref(), &origin.seed),

@@ -85,9 +85,15 @@ impl EngineShared {
         let lost = self.store.renew(&self.worker, self.leases.lease, noticed).await?;
         // Whoever is about to call a body looks at what was lost himself, until nothing of it is in flight here any more.
         if lost.is_empty() {
-            self.leases.renewed(began);
+            self.leases.renewed(began, self.environment.monotonic());
         }
         Ok(lost)
+    }
+
+    /// How often the lease on `run` may have been over. What the store says of a claim after this was read, and before it
+    /// has risen, is true for as long as the lease is fresh.
+    pub(super) fn lapses(&self, run: &RunId) -> u64 {
+        self.leases.breaks().saturating_add(self.store.lapses(&self.worker, run))
     }
 
     /// Puts a message into a run's inbox, unless it or the inbox is over a limit.

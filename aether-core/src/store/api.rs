@@ -20,7 +20,8 @@ use crate::store::ledger::{LedgerEntry, Reservation};
 use crate::store::purge::{EndedRuns, Purged};
 use crate::store::queues::{DueStarts, KeyedStart, Limit, QueuePosition};
 use crate::store::records::{
-    ClaimRequest, Created, DamagedRun, Lease, Message, NewRun, RunRecord, RunRow, Sent, Snapshot, Unread,
+    ClaimRequest, Created, DamagedRun, Decision, Lease, Message, NewRun, RunRecord, RunRow, Sent, Snapshot,
+    Unread,
 };
 use crate::store::schedules::{DueSchedules, ScheduleRecord};
 use crate::store::streams::{StreamItem, StreamWrite};
@@ -210,6 +211,12 @@ pub trait Store: Any + Send + Sync + Debug {
     /// lost the parent creates no child of it; a run that exists is answered in any case.
     fn create(&self, new: NewRun) -> BoxFuture<'_, Result<Created, StoreError>>;
 
+    /// As [`Store::create`], as long as `decision` stands: the write itself checks it, and answers
+    /// [`Created::DecisionGone`] where the record has another revision or is not there. A run that exists is answered in any
+    /// case. A store that keeps the record in another database than the run looks at it before and behind the creation, and
+    /// takes the run back where nobody has claimed it yet.
+    fn create_decided(&self, new: NewRun, decision: Decision) -> BoxFuture<'_, Result<Created, StoreError>>;
+
     /// Creates a fork as [`Store::create`] creates a run, together with the ledger rows of the calls that it has copied: in
     /// one write, so that there is never a fork without its rows. The rows are those of the new run, whatever their
     /// [`LedgerEntry::run`] says. One whose key or business key is taken is left out.
@@ -355,6 +362,13 @@ pub trait Store: Any + Send + Sync + Debug {
         true
     }
 
+    /// How often [`Store::renew`] of `worker` has renewed its lease on `run` again after it could not: what was known before
+    /// of the run may not be true any more, although no renewal has said so. Only for a store of several databases.
+    fn lapses(&self, worker: &WorkerId, run: &RunId) -> u64 {
+        let _no_run_is_elsewhere = (worker, run);
+        0
+    }
+
     /// Releases the lease on a run without changing its journal; the run is due again at `wake_at`. Does nothing with
     /// a stale `epoch` and for a run that has ended: a worker that lost a run must not release it from the new owner.
     ///
@@ -485,6 +499,12 @@ pub trait Store: Any + Send + Sync + Debug {
         _waits: Vec<OpenWait>,
     ) -> BoxFuture<'s, Result<bool, StoreError>> {
         Box::pin(std::future::ready(Ok(true)))
+    }
+
+    /// The open runs that `worker` owns, each with its epoch. Asked once in each lease: its cost depends on what the worker
+    /// owns, and not on what waits. A store in front of another one must ask that; the default says that there are none.
+    fn held(&self, _worker: &WorkerId) -> BoxFuture<'_, Result<Vec<(RunId, Epoch)>, StoreError>> {
+        Box::pin(std::future::ready(Ok(Vec::new())))
     }
 
     /// The runs that `worker` holds and whose inbox is not empty, each with the number of its newest unread message.

@@ -24,7 +24,7 @@ use crate::store::memory::content::{Content, Run};
 use crate::store::purge::{EndedRuns, Purged};
 use crate::store::queues::{DueStarts, KeyedStart, Limit, QueuePosition};
 use crate::store::records::{
-    ClaimRequest, Created, Lease, Message, NewRun, RunRecord, Sent, Snapshot, Unread,
+    ClaimRequest, Created, Decision, Lease, Message, NewRun, RunRecord, Sent, Snapshot, Unread,
 };
 use crate::store::schedules::{DueSchedules, ScheduleRecord};
 use crate::store::streams::{StreamItem, StreamWrite};
@@ -92,6 +92,10 @@ impl Store for MemoryStore {
 
     fn create(&self, new: NewRun) -> BoxFuture<'_, Result<Created, StoreError>> {
         self.answer(|content| Ok(content.create(new)))
+    }
+
+    fn create_decided(&self, new: NewRun, decision: Decision) -> BoxFuture<'_, Result<Created, StoreError>> {
+        self.answer(|content| Ok(content.create_decided(new, &decision)))
     }
 
     fn create_fork(
@@ -187,6 +191,14 @@ impl Store for MemoryStore {
                 content.waits.list(run, &waits);
             }
             Ok(current)
+        })
+    }
+
+    fn held(&self, worker: &WorkerId) -> BoxFuture<'_, Result<Vec<(RunId, Epoch)>, StoreError>> {
+        self.answer(|content| {
+            let held = content.runs.values().map(|run| &run.record);
+            let held = held.filter(|run| run.owner.as_ref() == Some(worker) && !run.status.is_terminal());
+            Ok(held.map(|run| (run.id.clone(), run.epoch)).collect())
         })
     }
 

@@ -43,8 +43,8 @@ pub use open_waits::waits_in_journal;
 pub use purge::{EndedRuns, Purged};
 pub use queues::{DueStarts, KeyedStart, Limit, LimitKind, QueuePosition, QueueState};
 pub use records::{
-    ClaimRequest, CodeChange, Created, DamagedRun, Lease, Message, NewRun, RunRecord, RunRow, Sent, Snapshot,
-    Unread,
+    ClaimRequest, CodeChange, Created, DamagedRun, Decision, Lease, Message, NewRun, RunRecord, RunRow, Sent,
+    Snapshot, Unread,
 };
 pub use renewal::Renewal;
 pub use reserve::{Holder, holder};

@@ -23,6 +23,16 @@ const PASSED_OVER: usize = 64;
 /// How long the keys behind them are set aside. Those at the front use what room there is meanwhile.
 const ASIDE: Duration = Duration::from_millis(250);
 
+/// How far the clocks of workers may be apart. What lies further ahead was written by a clock that was set back since.
+const AHEAD: Duration = Duration::from_secs(60);
+
+/// Until when a claim at `now` may set a lane aside, but for limits that let nothing begin. One that is set aside for longer was
+/// so by a clock that was set back since.
+pub fn aside_at_most(limits: &[Limit], now: Timestamp) -> Timestamp {
+    let longest = limits.iter().filter_map(|limit| limit.kind.per()).max();
+    later(now, longest.unwrap_or_default().saturating_add(AHEAD))
+}
+
 /// What limits are checked against.
 pub trait QueueCounts {
     /// The store's error.
@@ -51,8 +61,9 @@ pub trait QueueTable: QueueCounts {
     /// How the store names a run.
     type Run;
 
-    /// Makes runs ready that have become due, at most `most`, and looks again at lanes that were set aside until `now`.
-    fn promote(&mut self, now: Timestamp, most: usize) -> Result<(), Self::Error>;
+    /// Makes runs ready that have become due, at most `most`, and looks again at lanes that were set aside until `now`, or
+    /// until a time after `latest` that is not [`Timestamp::MAX`].
+    fn promote(&mut self, now: Timestamp, latest: Timestamp, most: usize) -> Result<(), Self::Error>;
 
     /// Runs that `serves` allows, whose first turn was not granted, and that have expired or were asked to end.
     fn lapsed(&mut self, now: Timestamp, most: usize, serves: &Serves)
@@ -160,7 +171,7 @@ impl<'l> Picker<'l> {
         table: &mut T,
         limit: usize,
     ) -> Result<Vec<TakenRun<T::Run>>, T::Error> {
-        table.promote(self.now, PROMOTED)?;
+        table.promote(self.now, aside_at_most(self.limits, self.now), PROMOTED)?;
         let lapsed = table.lapsed(self.now, limit, self.serves)?;
         let mut taken: Vec<_> = lapsed.into_iter().map(|run| TakenRun { run, slot: false }).collect();
         let mut queues = if taken.len() < limit { table.queues()? } else { Vec::new() };
@@ -293,6 +304,8 @@ impl<'l> Picker<'l> {
                         0 => Some(Timestamp::MAX),
                         n => {
                             let counted = counts.start_before(&counter(limit, &scope), n)?;
+                            let latest = later(self.now, AHEAD);
+                            let counted = counted.filter(|at| *at <= latest);
                             counted.map(|at| later(at, per)).filter(|until| *until > self.now)
                         }
                     };

@@ -55,11 +55,32 @@ pub struct DamagedRun {
     pub reason: String,
 }
 
+/// What the creation of a run rests on: a record that still has the revision in which it says so.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// A keyed start.
+    KeyedStart {
+        /// Its name.
+        name: String,
+        /// Its revision.
+        revision: u64,
+    },
+    /// A schedule.
+    Schedule {
+        /// Its name.
+        name: String,
+        /// Its revision.
+        revision: u64,
+    },
+}
+
 /// Result of [`Store::create`](crate::store::Store::create).
 #[derive(Clone, Debug, PartialEq)]
 pub enum Created {
     /// The parent has ended, or another worker holds it. Nothing was written.
     ParentLost,
+    /// The [`Decision`] does not stand any more. Nothing was written.
+    DecisionGone,
     /// The run is new and durable; the owner, if there is one, holds epoch 1.
     New,
     /// The id is taken by this run. Nothing was written.

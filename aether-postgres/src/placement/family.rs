@@ -6,7 +6,7 @@
 
 use aether_core::id::RunId;
 use aether_core::store::ledger::LedgerEntry;
-use aether_core::store::{Created, NewRun, StoreError};
+use aether_core::store::{Created, Decision, NewRun, StoreError};
 
 use crate::database::{Database, ask};
 use crate::placement::search::at;
@@ -22,7 +22,11 @@ pub(crate) async fn create(
     shared: &Shared,
     new: NewRun,
     ledger: Vec<LedgerEntry>,
+    decision: Option<Decision>,
 ) -> Result<Created, StoreError> {
+    if let Some(decision) = decision {
+        return decided(shared, new, ledger, &decision).await;
+    }
     let (Some(parent), Some(epoch)) = (new.parent.clone(), new.parent_epoch) else {
         return placed(shared, new, ledger).await;
     };
@@ -43,9 +47,32 @@ pub(crate) async fn create(
     Ok(created)
 }
 
+/// Creates a run that rests on a record of the first database. Where that has changed meanwhile the run is removed again,
+/// unless somebody has claimed it.
+async fn decided(
+    shared: &Shared,
+    new: NewRun,
+    ledger: Vec<LedgerEntry>,
+    decision: &Decision,
+) -> Result<Created, StoreError> {
+    let id = new.id.clone();
+    if !shared.home().stands(decision).await? {
+        let there = at!(shared, id.as_str(), |db| db.run_record(&id))?;
+        return Ok(there.map_or(Created::DecisionGone, |record| Created::Existing(Box::new(record))));
+    }
+    let created = placed(shared, new, ledger).await?;
+    if created == Created::New
+        && !shared.home().stands(decision).await?
+        && at!(shared, id.as_str(), |db| db.remove(&id))?
+    {
+        return Ok(Created::DecisionGone);
+    }
+    Ok(created)
+}
+
 async fn placed(shared: &Shared, new: NewRun, ledger: Vec<LedgerEntry>) -> Result<Created, StoreError> {
     let id = new.id.clone();
-    let created = at!(shared, id.as_str(), |db| db.clone().create(new.clone(), ledger.clone()))?;
+    let created = at!(shared, id.as_str(), |db| db.clone().create(new.clone(), ledger.clone(), None))?;
     created.ok_or_else(|| purged(shared.of(id.as_str()), &id))
 }
 

@@ -25,6 +25,8 @@ pub(crate) struct Renewals {
     numbers: HashMap<WorkerId, i64>,
     /// Where the last renewal of a worker failed.
     failed: HashSet<(WorkerId, usize)>,
+    /// How often one succeeded again there.
+    lapses: HashMap<(WorkerId, usize), u64>,
 }
 
 /// Whether a database answers.
@@ -94,7 +96,9 @@ impl Shared {
             match answer {
                 Ok((count, runs)) => {
                     reached = true;
-                    renewals.failed.remove(&place);
+                    if renewals.failed.remove(&place) {
+                        *renewals.lapses.entry(place).or_default() += 1;
+                    }
                     let highest = renewals.numbers.entry(worker.clone()).or_default();
                     *highest = count.max(*highest);
                     lost.extend(runs);
@@ -196,11 +200,21 @@ impl Shared {
         !self.renewals().failed.contains(&(worker.clone(), number))
     }
 
+    /// See [`Store::lapses`](aether_core::store::Store::lapses).
+    pub(crate) fn lapses(&self, worker: &WorkerId, run: &str) -> u64 {
+        if !self.is_sharded() {
+            return 0;
+        }
+        let number = self.map.spot(crate::shard::shard(run)).database;
+        self.renewals().lapses.get(&(worker.clone(), number)).copied().unwrap_or(0)
+    }
+
     /// The worker has retired.
     pub(crate) fn forget_worker(&self, worker: &WorkerId) {
         let mut renewals = self.renewals();
         renewals.numbers.remove(worker);
         renewals.failed.retain(|(known, _)| known != worker);
+        renewals.lapses.retain(|(known, _), _| known != worker);
     }
 
     /// Workers that hold runs. A database where no worker of this process could renew is left out: in the same time the

@@ -109,7 +109,7 @@ impl QueueCounts for Lanes {
 impl QueueTable for Lanes {
     type Run = Run;
 
-    fn promote(&mut self, _now: Timestamp, _most: usize) -> Result<(), OpError> {
+    fn promote(&mut self, _now: Timestamp, _latest: Timestamp, _most: usize) -> Result<(), OpError> {
         Ok(())
     }
 

@@ -15,8 +15,9 @@ use std::time::Duration;
 
 use aether_core::id::{CodeId, RunId};
 use aether_core::queue::{QueuePlace, Serves};
-use aether_core::store::queueing::{Picker, counter};
+use aether_core::store::queueing::{Picker, aside_at_most, counter};
 use aether_core::store::{ClaimRequest, Lease, Limit, LimitKind, StoreError};
+use jiff::Timestamp;
 
 use crate::claimed::Given;
 use crate::claims::{distinct, number};
@@ -119,9 +120,11 @@ impl Database {
         let queues = lanes.order.clone();
         transaction.execute(sql::PROMOTE, &[&queues, &now, &PROMOTED]).await?;
         transaction.execute(sql::DISCOVER, &[&queues, &LOOKED_AT]).await?;
-        transaction.execute(sql::AGAIN, &[&queues, &now]).await?;
-        lanes.read(&transaction, codes, limit, &request.serves).await?;
         let limits = limits::of(&transaction, &queues).await?;
+        let latest = row::micros(aside_at_most(&limits, request.now));
+        let never = row::micros(Timestamp::MAX);
+        transaction.execute(sql::AGAIN, &[&queues, &now, &latest, &never]).await?;
+        lanes.read(&transaction, codes, limit, &request.serves).await?;
         lanes.count(&transaction, &limits, limit).await?;
         let taken = Picker::new(&limits, request.now).serving(&request.serves).take(&mut lanes, limit)?;
         let runs: Vec<Run> = taken.into_iter().map(|taken| taken.run).collect();

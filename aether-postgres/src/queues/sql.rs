@@ -70,10 +70,11 @@ SELECT k.queue, k.key, k.time, 0, false FROM k WHERE k.key IS NOT NULL AND NOT E
     (SELECT 1 FROM lanes l WHERE l.queue = k.queue AND l.key = k.key AND l.state <> 1)
 ON CONFLICT (queue, key) DO UPDATE SET time = greatest(lanes.time, excluded.time), state = 0";
 
-/// Lanes that were set aside until now.
+/// Lanes that were set aside until now, or by a clock that was set back since: $2 now, $3 the latest time that lanes are set
+/// aside to, $4 that of those which nothing takes until the limits change.
 pub(crate) const AGAIN: &str = "
 UPDATE lanes l SET state = 0, until = NULL FROM unnest($1::text[]) AS k(queue)
-WHERE l.queue = k.queue AND l.state = 2 AND l.until <= $2::int8";
+WHERE l.queue = k.queue AND l.state = 2 AND (l.until <= $2::int8 OR (l.until > $3::int8 AND l.until < $4::int8))";
 
 /// The first active lanes that hold a run of one of the codes: $1 queues, $2 codes, $3 how many, $4 patterns that one of
 /// them fits. The second column says whether only runs that have begun were looked for.

@@ -103,7 +103,8 @@ async fn a_claim_whose_first_try_is_committed_after_the_second_is_found() {
         if is_queued {
             let limit = Limit::new("q", LimitKind::Running(1)).unwrap();
             table.database.put_limit(&limit).await.unwrap();
-            let made = Arc::clone(&table.database).create(queued("run", "k"), Vec::new()).await.unwrap();
+            let made =
+                Arc::clone(&table.database).create(queued("run", "k"), Vec::new(), None).await.unwrap();
             assert_eq!(made, Some(Created::New));
         } else {
             table.run("run", None, 1).await;
@@ -192,7 +193,7 @@ async fn the_next_claim_finds_the_slots_of_one_that_was_given_up_in_a_later_part
     let limit = Limit::new("q", LimitKind::Running(1)).unwrap();
     table.database.put_limit(&limit).await.unwrap();
     for name in ["queued", "next"] {
-        let made = Arc::clone(&table.database).create(queued(name, "k"), Vec::new()).await.unwrap();
+        let made = Arc::clone(&table.database).create(queued(name, "k"), Vec::new(), None).await.unwrap();
         assert_eq!(made, Some(Created::New));
     }
     table.run("free", None, 1).await;

@@ -31,7 +31,7 @@ pub(super) fn queued(name: &str, key: &str) -> NewRun {
 }
 
 async fn create(database: &Arc<Database>, new: NewRun) -> Created {
-    Arc::clone(database).create(new, Vec::new()).await.unwrap().unwrap()
+    Arc::clone(database).create(new, Vec::new(), None).await.unwrap().unwrap()
 }
 
 async fn set(database: &Database, pattern: &str, kind: LimitKind) {

@@ -41,7 +41,7 @@ fn new_run(name: &str) -> NewRun {
 }
 
 pub(super) async fn create(database: &Arc<Database>, name: &str) {
-    assert_eq!(database.clone().create(new_run(name), Vec::new()).await.unwrap(), Some(Created::New));
+    assert_eq!(database.clone().create(new_run(name), Vec::new(), None).await.unwrap(), Some(Created::New));
 }
 
 pub(super) fn append(run: &RunId, epoch: Epoch, expected: Position, text: &str) -> (Append, AppendReply) {
@@ -134,7 +134,7 @@ async fn a_creation_whose_answer_was_lost_is_answered_as_new() {
     create(&far, "second").await;
     assert_eq!(proxy.left(), 0);
     assert_eq!(table.number("SELECT count(*) FROM runs").await, 2);
-    let again = far.clone().create(new_run("second"), Vec::new()).await.unwrap();
+    let again = far.clone().create(new_run("second"), Vec::new(), None).await.unwrap();
     assert!(matches!(again, Some(Created::Existing(_))));
 }
 
@@ -350,7 +350,7 @@ async fn a_value_that_postgres_cannot_store_fails_alone() {
     write(&table.database, "run7", 1, |_| {}).await.unwrap();
     let new = NewRun { workflow: "a\0b".into(), ..new_run("bad") };
     assert!(matches!(
-        table.database.clone().create(new, Vec::new()).await,
+        table.database.clone().create(new, Vec::new(), None).await,
         Err(StoreError::Unencodable { .. })
     ));
 }

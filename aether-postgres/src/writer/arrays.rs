@@ -8,7 +8,7 @@ use aether_core::contract::Status;
 use aether_core::id::RunId;
 use aether_core::journal::chain;
 use aether_core::store::ledger::{LedgerEntry, LedgerStatus, LedgerUpdate, STORE_WIDE};
-use aether_core::store::{CodeChange, WaitChange};
+use aether_core::store::{CodeChange, Decision, WaitChange};
 
 use crate::clock::PlaceClock;
 use crate::connection::Param;
@@ -44,6 +44,11 @@ impl<'a> CreateArrays<'a> {
         let at = row::micros(new.at);
         let checked = new.parent.as_ref().zip(new.parent_epoch);
         let queue = new.terms.queue.as_ref();
+        let (key, schedule, revision) = match &creation.decision {
+            Some(Decision::KeyedStart { name, revision }) => (Some(name.as_str()), None, Some(*revision)),
+            Some(Decision::Schedule { name, revision }) => (None, Some(name.as_str()), Some(*revision)),
+            None => (None, None, None),
+        };
         self.runs.push(
             shard,
             run,
@@ -70,6 +75,9 @@ impl<'a> CreateArrays<'a> {
             queue.map(|queue| &*queue.key),
             queue.map(|queue| queue.rank(new.at)),
             queue.and(new.terms.expires_at).filter(|_| !owned).map(row::micros),
+            key,
+            schedule,
+            revision.map(row::int),
         );
         for (key, value) in new.labels.iter() {
             self.labels.push(key, value, place, shard, run);

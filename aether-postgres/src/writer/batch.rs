@@ -9,7 +9,7 @@ use aether_core::id::{Epoch, Position, RunId};
 use aether_core::journal::{CHAIN_START, Frame, chain};
 use aether_core::store::ledger::{Acquire, LedgerEntry, LedgerUpdate};
 use aether_core::store::{
-    Ack, Append, CodeChange, NewRun, Renewal, StatusChange, StoreError, StreamEnd, WaitChange,
+    Ack, Append, CodeChange, Decision, NewRun, Renewal, StatusChange, StoreError, StreamEnd, WaitChange,
 };
 use jiff::Timestamp;
 use tokio::sync::oneshot;
@@ -162,6 +162,8 @@ pub(crate) struct Creation {
     pub(crate) new: NewRun,
     /// Rows of the calls that a fork has copied.
     pub(crate) ledger: Vec<LedgerEntry>,
+    /// What it rests on.
+    pub(crate) decision: Option<Decision>,
     pub(crate) reply: oneshot::Sender<Result<bool, StoreError>>,
     pub(crate) since: Instant,
     /// The place of the last try.

@@ -91,6 +91,9 @@ columns!(
         queue_key: Option<&'a str> = "text",
         rank: Option<i64> = "int8",
         lapses_at: Option<i64> = "int8",
+        decided_key: Option<&'a str> = "text",
+        decided_schedule: Option<&'a str> = "text",
+        decided: Option<i64> = "int8",
     }
 );
 

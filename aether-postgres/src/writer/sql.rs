@@ -47,7 +47,8 @@ pub(crate) fn arrays(name: &str, columns: &[(&str, &str)], next: &mut usize) -> 
     format!("unnest({}) AS {name}({})", params.join(", "), names.join(", "))
 }
 
-/// Gives the places of the runs that are new. A parent that a creator must hold is looked at in the same statement. Each
+/// Gives the places of the runs that are new. A parent that a creator must hold, and what a creation rests on, are looked at in the same statement; the latter cannot
+/// change before it is written. Each
 /// text is made once.
 pub(crate) fn create(labelled: bool) -> &'static str {
     static PLAIN: OnceLock<String> = OnceLock::new();
@@ -78,6 +79,10 @@ fn create_text(labelled: bool) -> String {
                 CASE WHEN queue IS NOT NULL AND owner IS NOT NULL THEN created_at END, lapses_at FROM c
             WHERE (parent_epoch IS NULL OR (SELECT p.epoch = c.parent_epoch AND NOT p.final FROM journal p
                 WHERE p.shard = c.parent_shard AND p.run = c.parent ORDER BY p.frame DESC LIMIT 1))
+                AND (c.decided_key IS NULL OR EXISTS (SELECT 1 FROM keyed_starts k
+                    WHERE k.name = c.decided_key AND k.revision = c.decided FOR SHARE))
+                AND (c.decided_schedule IS NULL OR EXISTS (SELECT 1 FROM schedules s
+                    WHERE s.name = c.decided_schedule AND s.revision = c.decided FOR SHARE))
                 AND NOT EXISTS (SELECT 1 FROM buckets b WHERE b.shard = c.shard AND b.away)
             ON CONFLICT (shard, id) DO NOTHING RETURNING place),
         framed AS (INSERT INTO journal(shard, run, frame, position, count, at, epoch, final, events, chain)

@@ -203,6 +203,20 @@ pub async fn a_request_to_end_is_not_overtaken(store: &Arc<dyn Store>) {
     hand.append(|append| append.unless_asked_to_end = true).await.unwrap();
 }
 
+/// The open runs that a worker owns are listed with their epochs; no other run is.
+pub async fn held_runs_are_listed(store: &Arc<dyn Store>) {
+    for name in ["a", "released", "ended"] {
+        Hand::create(store, name).await;
+    }
+    let other = NewRun { owner: Some(worker("other")), ..new_run("foreign") };
+    store.create(other).await.unwrap();
+    store.create(NewRun { owner: None, ..new_run("free") }).await.unwrap();
+    store.release(&run_id("released"), 1, at(1)).await.unwrap();
+    let mut ended = Hand::of(store, "ended", 1, 1);
+    ended.status(becomes(Status::Completed, None, true)).await;
+    assert_eq!(store.held(&worker("first")).await, Ok(vec![(run_id("a"), 1)]));
+}
+
 /// The runs that a worker holds are listed with the newest of their unread messages; no other run is.
 pub async fn held_runs_with_unread_messages_are_listed(store: &Arc<dyn Store>) {
     for name in ["a", "empty"] {

@@ -7,8 +7,8 @@ use aether_core::contract::Status;
 use aether_core::id::RunId;
 use aether_core::queue::{LimitPattern, QueuePlace, Serves, StartTerms};
 use aether_core::store::{
-    ClaimRequest, Created, DueStarts, KeyedStart, Lease, Limit, LimitKind, Message, NewRun, RunFilter, Store,
-    StoreError,
+    ClaimRequest, Created, Decision, DueStarts, KeyedStart, Lease, Limit, LimitKind, Message, NewRun,
+    RunFilter, Store, StoreError,
 };
 
 use super::kit::{Hand, at, becomes, claim, code, json, message, names, new_run, run_id, takeover, worker};
@@ -112,6 +112,24 @@ pub async fn keys_take_turns(store: &Arc<dyn Store>) {
     let shared = take(store, 14, 16).await;
     let heavy = shared.iter().filter(|lease| lease.run.id.as_str().starts_with("heavy")).count();
     assert!((11..=13).contains(&heavy), "{:?}", names(&shared));
+}
+
+/// What a clock counted that leaped on and back keeps nothing back once it is right again: neither a limit nor a lane that
+/// was set aside for one. A queue that is paused stays so.
+pub async fn a_clock_that_leaped_closes_no_queue(store: &Arc<dyn Store>) {
+    const LEAP: u64 = 1_000_000;
+    set(store, "q/*", LimitKind::Starts { n: 1, per: Duration::from_secs(600) }).await;
+    set(store, "q/paused", LimitKind::Starts { n: 0, per: Duration::from_secs(600) }).await;
+    for (name, key) in [("a", "k"), ("b", "k"), ("c", "k"), ("d", "paused")] {
+        create(store, queued(name, key, 0)).await;
+    }
+    assert_eq!(names(&take(store, LEAP, 10).await), ["a"]);
+    assert!(take(store, LEAP + 1, 10).await.is_empty());
+    assert_eq!(names(&take(store, 10, 10).await), ["b"]);
+    // From here on the limit holds as ever.
+    assert!(take(store, 11, 10).await.is_empty());
+    assert!(take(store, 609, 10).await.is_empty());
+    assert_eq!(names(&take(store, 611, 10).await), ["c"]);
 }
 
 /// A key that was idle begins at the present time of its queue: it cannot save turns up.
@@ -459,4 +477,31 @@ pub async fn a_purged_run_leaves_its_queue(store: &Arc<dyn Store>) {
     end(store, &take(store, 1, 1).await[0]).await;
     store.purge(&RunId::new("a").unwrap(), None).await.unwrap();
     assert_eq!(names(&take(store, 2, 10).await), ["b"]);
+}
+
+/// A run that rests on a keyed start is created only while that has the revision in which it was decided; a run that exists is
+/// answered in any case.
+pub async fn a_creation_rests_on_its_keyed_start(store: &Arc<dyn Store>) {
+    let start = |revision| KeyedStart {
+        name: "k".into(),
+        workflow: "flow".into(),
+        due_at: at(5),
+        record: json("1"),
+        revision,
+    };
+    let decided = |revision| Decision::KeyedStart { name: "k".into(), revision };
+    let create = async |name: &str, revision| store.create_decided(new_run(name), decided(revision)).await;
+    assert_eq!(create("a", 1).await, Ok(Created::DecisionGone));
+    assert_eq!(store.run(&run_id("a")).await, Ok(None));
+    assert_eq!(store.put_keyed_start(start(1), 0).await, Ok(true));
+    assert_eq!(create("a", 2).await, Ok(Created::DecisionGone));
+    assert_eq!(create("a", 1).await, Ok(Created::New));
+    assert_eq!(store.put_keyed_start(start(2), 1).await, Ok(true));
+    assert!(matches!(create("a", 1).await, Ok(Created::Existing(_))));
+    assert_eq!(create("b", 1).await, Ok(Created::DecisionGone));
+    let queued = store.create_decided(queued("c", "key", 1), decided(1)).await;
+    assert_eq!(queued, Ok(Created::DecisionGone));
+    assert_eq!(create("b", 2).await, Ok(Created::New));
+    assert_eq!(store.remove_keyed_start("k", 2).await, Ok(true));
+    assert_eq!(create("d", 2).await, Ok(Created::DecisionGone));
 }

@@ -6,11 +6,11 @@ use aether_core::clock_change::{Gap, Repeat};
 use aether_core::labels::Labels;
 use aether_core::payload::Payload;
 use aether_core::store::{
-    CatchUp, DueSchedules, Overlap, ScheduleRecord, ScheduleSpec, Store, Tick, TickOutcome,
+    CatchUp, Created, Decision, DueSchedules, Overlap, ScheduleRecord, ScheduleSpec, Store, Tick, TickOutcome,
 };
 use jiff::Timestamp;
 
-use super::kit::at;
+use super::kit::{at, new_run};
 
 fn schedule(name: &str, next: Timestamp) -> ScheduleRecord {
     let mut labels = Labels::default();
@@ -44,6 +44,20 @@ fn schedule(name: &str, next: Timestamp) -> ScheduleRecord {
         created_at: at(0),
         revision: 1,
     }
+}
+
+/// A run that rests on a schedule is created only while that has the revision in which its tick was decided.
+pub async fn a_creation_rests_on_its_schedule(store: &Arc<dyn Store>) {
+    let decision = |revision| Decision::Schedule { name: "nightly".into(), revision };
+    let create = async |name: &str, revision| store.create_decided(new_run(name), decision(revision)).await;
+    assert_eq!(create("a", 1).await, Ok(Created::DecisionGone));
+    let first = schedule("nightly", at(10));
+    assert_eq!(store.put_schedule(first.clone(), 0).await, Ok(true));
+    assert_eq!(create("a", 1).await, Ok(Created::New));
+    assert_eq!(store.put_schedule(ScheduleRecord { revision: 2, ..first }, 1).await, Ok(true));
+    assert!(matches!(create("a", 1).await, Ok(Created::Existing(_))));
+    assert_eq!(create("b", 1).await, Ok(Created::DecisionGone));
+    assert_eq!(create("b", 2).await, Ok(Created::New));
 }
 
 /// A schedule is read as it was written. A write replaces only the revision that it names, so that no change is lost.

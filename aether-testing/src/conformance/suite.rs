@@ -90,7 +90,7 @@ macro_rules! store_suite {
             queues: a_queued_run_waits_for_a_turn, priority_ages, keys_take_turns, idle_keys_save_nothing_up,
                 running_is_limited_by_pattern, limits_change_at_run_time, starts_are_limited_in_time,
                 open_runs_are_limited_at_their_start, a_silent_worker_keeps_its_slots, what_lapses_needs_no_slot,
-                a_run_can_begin_later, queues_go_by_code, queues_and_others_share_a_claim, runs_are_listed_by_queue,
+                a_run_can_begin_later, a_clock_that_leaped_closes_no_queue, a_creation_rests_on_its_keyed_start, queues_go_by_code, queues_and_others_share_a_claim, runs_are_listed_by_queue,
                 single_places_go_to_queues_and_others, a_worker_gets_what_it_serves, what_workers_serve_is_listed,
                 keyed_starts_are_swapped, a_purged_run_leaves_its_queue $(, $also)?;
         }
@@ -119,7 +119,7 @@ macro_rules! store_suite {
                 an_inbox_is_read_after_a_number_and_counted, a_message_makes_its_run_due,
                 a_message_during_suspension_is_not_lost, a_clock_that_is_set_back_keeps_no_message_waiting, a_clock_that_is_set_back_keeps_no_notification_waiting,
                 a_message_kept_for_later_does_not_wake, waiting_runs_with_unread_messages_are_listed,
-                held_runs_with_unread_messages_are_listed, a_request_to_end_is_not_overtaken, a_message_wakes_a_suspended_run,
+                held_runs_are_listed, held_runs_with_unread_messages_are_listed, a_request_to_end_is_not_overtaken, a_message_wakes_a_suspended_run,
                 a_notification_wakes_a_suspended_run, a_notification_during_suspension_is_not_lost,
                 a_notification_before_the_run_is_running_is_not_lost,
                 an_ended_run_takes_no_messages;
@@ -137,7 +137,7 @@ macro_rules! store_suite {
                 a_generation_keeps_unread_messages, a_refused_generation_changes_nothing;
             purge: ended_runs_are_listed_by_age, a_purged_run_leaves_nothing, a_purged_run_takes_its_blobs_along, a_purge_means_the_run_of_its_time, an_open_run_is_not_purged,
                 a_child_of_an_open_parent_is_not_purged, a_store_wide_key_outlives_its_run, a_purged_id_can_be_used_again;
-            schedules: a_schedule_is_kept_by_name_and_revision, due_schedules_are_found_by_time_and_workflow,
+            schedules: a_schedule_is_kept_by_name_and_revision, a_creation_rests_on_its_schedule, due_schedules_are_found_by_time_and_workflow,
                 a_removed_schedule_is_gone;
             faults: a_lost_answer_does_not_double_an_append, a_lost_grant_is_not_given_twice, a_lost_creation_is_found,
                 a_failed_append_can_be_made_again, a_torn_batch_goes_on_where_it_was_cut,

@@ -16,10 +16,11 @@ use aether_core::queue::{LimitPattern, Serves};
 use aether_core::store::StoredEffect;
 use aether_core::store::ledger::{LedgerEntry, Reservation};
 use aether_core::store::{
-    Ack, Append, AppendError, ClaimRequest, Created, Cursor, DamagedRun, DefinitionRecord, DueSchedules,
-    DueStarts, Durability, DurableWatermark, EndedRuns, ForeignRuns, KeyedStart, KnownWorker, Lease, Limit,
-    ListedWait, LostRun, Message, NewRun, OpenWait, Purged, QueuePosition, RunFilter, RunRecord, RunRow,
-    ScheduleRecord, Sent, Serving, Snapshot, Store, StoreError, Unread, WaitFilter, WorkerRecord,
+    Ack, Append, AppendError, ClaimRequest, Created, Cursor, DamagedRun, Decision, DefinitionRecord,
+    DueSchedules, DueStarts, Durability, DurableWatermark, EndedRuns, ForeignRuns, KeyedStart, KnownWorker,
+    Lease, Limit, ListedWait, LostRun, Message, NewRun, OpenWait, Purged, QueuePosition, RunFilter,
+    RunRecord, RunRow, ScheduleRecord, Sent, Serving, Snapshot, Store, StoreError, Unread, WaitFilter,
+    WorkerRecord,
 };
 use aether_core::store::{StreamItem, StreamWrite};
 use futures_util::future::{BoxFuture, pending, ready};
@@ -265,6 +266,11 @@ impl<G: Gate> Store for Gated<G> {
     }
 
     /// Let through: it only tells an engine where to look.
+    fn held(&self, worker: &WorkerId) -> BoxFuture<'_, Result<Vec<(RunId, Epoch)>, StoreError>> {
+        self.inner.held(worker)
+    }
+
+    /// Let through: it only tells an engine where to look.
     fn unread_held(&self, worker: &WorkerId) -> BoxFuture<'_, Result<Vec<(RunId, u64)>, StoreError>> {
         self.inner.unread_held(worker)
     }
@@ -283,6 +289,10 @@ impl<G: Gate> Store for Gated<G> {
 
     fn create(&self, new: NewRun) -> BoxFuture<'_, Result<Created, StoreError>> {
         self.decided(self.gate.decide_create(&new), || self.inner.create(new))
+    }
+
+    fn create_decided(&self, new: NewRun, decision: Decision) -> BoxFuture<'_, Result<Created, StoreError>> {
+        self.decided(self.gate.decide_create(&new), || self.inner.create_decided(new, decision))
     }
 
     fn create_fork(

@@ -10,9 +10,9 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
-use tokio::sync::OwnedRwLockReadGuard;
 use tracing::{Instrument as _, debug, error, warn};
 
+use crate::engine::admission::Admission;
 use crate::engine::adopt::park::{Held, park};
 use crate::engine::advance::completion::{RunCompletion, suspend};
 use crate::engine::advance::drive::{DriveEnd, drive};
@@ -54,14 +54,13 @@ const LONGEST_WAIT: Duration = Duration::from_secs(5);
 pub(crate) fn launch_claimed(
     inner: &Arc<Inner>,
     leases: Vec<Lease>,
-    admission: OwnedRwLockReadGuard<()>,
+    admission: Admission,
 ) -> Vec<JoinHandle<()>> {
     // Each of them must become a task or be released. A lease that gets lost here is renewed with all the others and
     // blocks its run for as long as this worker lives.
-    let admission = Arc::new(admission);
     inner.loading.fetch_add(leases.len(), Ordering::AcqRel);
     let launched = leases.into_iter().map(|lease| {
-        let (engine, admission) = (Arc::clone(inner), Arc::clone(&admission));
+        let (engine, admission) = (Arc::clone(inner), admission.clone());
         spawn(async move {
             if former_claim_is_over(&engine, &lease.run).await {
                 // A long journal does not hold up the runs that are due after it, nor the scheduler.

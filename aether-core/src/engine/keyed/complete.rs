@@ -1,14 +1,15 @@
 //! Creating the run of a decided record.
 //!
 //! Promise: it may be done by several at once and again after a crash, and there is one run. The record stays until the
-//! run is there.
+//! run is there, and the run is created only while it stays: who was slow does not create it once more.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::engine::create::{NewRunOf, create_run};
+use crate::engine::admission::Admission;
+use crate::engine::create::{NewRunOf, create_decided};
 use crate::engine::inner::{Inner, now};
 use crate::engine::keyed::record::{Stage, StartRecord};
 use crate::engine::operate::send_end_request;
@@ -16,7 +17,7 @@ use crate::inbox::decisions::EndRequest;
 use crate::inbox::error::SendError;
 use crate::store::error::StoreError;
 use crate::store::queues::{KeyedStart, Limit};
-use crate::store::records::{Created, RunRecord};
+use crate::store::records::{Created, Decision, RunRecord};
 use crate::vocabulary::environment::later;
 use crate::vocabulary::payload::Payload;
 
@@ -34,15 +35,22 @@ pub(super) enum Completed {
     OverLimit { limit: Limit, open: u64 },
     /// The workflow is not linked here; a worker that has it completes the record.
     NotLinked,
+    /// Another one has completed the record, or it was refused: the key is to be looked at again.
+    Gone,
 }
 
-/// Creates the run of a decided record, and notes that it is there.
+/// Creates the run of a decided record, and notes that it is there; under the admission of the caller, if it has one.
 pub(super) async fn complete(
     inner: &Arc<Inner>,
     start: &KeyedStart,
     record: StartRecord,
+    admission: Option<&Admission>,
 ) -> Result<Completed, StoreError> {
-    let StartRecord { run, module, version, input, labels, traceparent, terms, replaces, until, .. } =
+    if record.stage == Stage::Refused {
+        settle_refused(inner, start, record).await?;
+        return Ok(Completed::Gone);
+    }
+    let StartRecord { run, module, version, input, labels, traceparent, terms, replaces, .. } =
         record.clone();
     // A newer version stands in for one that is not linked. An older one does not: a worker that has the newer one does it.
     let linked = inner.workflow(&start.workflow, &module, version);
@@ -72,27 +80,58 @@ pub(super) async fn complete(
         unique: false,
     };
     let store = &inner.shared.store;
-    let existing = match create_run(inner, new, None).await? {
+    let decision = Decision::KeyedStart { name: start.name.clone(), revision: start.revision };
+    let existing = match create_decided(inner, new, decision, admission).await? {
         Created::Existing(existing) => Some(existing),
         Created::New | Created::ParentLost => None,
+        Created::DecisionGone => return Ok(Completed::Gone),
         Created::OverLimit { limit, open } if is_gathered => {
             // Its starts were answered.
             put(inner, start, &record, later(now(inner), NO_ROOM)).await?;
             return Ok(Completed::OverLimit { limit, open });
         }
         Created::OverLimit { limit, open } => {
-            store.remove_keyed_start(&start.name, start.revision).await?;
+            refuse(inner, start, record).await?;
             return Ok(Completed::OverLimit { limit, open });
         }
     };
     if is_gathered {
         store.remove_keyed_start(&start.name, start.revision).await?;
     } else {
-        let created = StartRecord { stage: Stage::Created, input: Payload::null(), replaces: None, ..record };
-        let due_at = until.unwrap_or_else(|| later(now(inner), HELD));
-        put(inner, start, &created, due_at).await?;
+        put_created(inner, start, record).await?;
     }
     Ok(Completed::Created(existing))
+}
+
+/// Gives a decided start up. First nobody may create its run any more, then it is known whether somebody has.
+async fn refuse(inner: &Arc<Inner>, start: &KeyedStart, record: StartRecord) -> Result<(), StoreError> {
+    let refused = StartRecord { stage: Stage::Refused, ..record };
+    let due_at = later(now(inner), NO_ROOM);
+    if put(inner, start, &refused, due_at).await? {
+        let start = KeyedStart { revision: start.revision.saturating_add(1), ..start.clone() };
+        settle_refused(inner, &start, refused).await?;
+    }
+    Ok(())
+}
+
+/// Frees the key of a start that was refused, unless its run was created before that.
+async fn settle_refused(
+    inner: &Arc<Inner>,
+    start: &KeyedStart,
+    record: StartRecord,
+) -> Result<(), StoreError> {
+    let store = &inner.shared.store;
+    if store.run(&record.run).await?.is_none() {
+        return store.remove_keyed_start(&start.name, start.revision).await.map(drop);
+    }
+    put_created(inner, start, record).await
+}
+
+async fn put_created(inner: &Arc<Inner>, start: &KeyedStart, record: StartRecord) -> Result<(), StoreError> {
+    let due_at = record.until.unwrap_or_else(|| later(now(inner), HELD));
+    let created = StartRecord { stage: Stage::Created, input: Payload::null(), replaces: None, ..record };
+    // Where it is not there any more, another one has written that the run was created.
+    put(inner, start, &created, due_at).await.map(drop)
 }
 
 /// Writes a record in place of `start`; says whether that was still there.

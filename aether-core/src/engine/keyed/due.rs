@@ -63,6 +63,8 @@ async fn look(inner: &Arc<Inner>, poll: Duration) -> Result<Option<Timestamp>, S
 }
 
 async fn complete_due(inner: &Arc<Inner>, start: &KeyedStart) -> Result<(), StoreError> {
+    // A shutdown waits for what is written here, and nothing is written behind it.
+    let Some(admission) = inner.admit().await else { return Ok(()) };
     let record = StartRecord::read(start)?;
     match record.stage {
         Stage::Gathering => {
@@ -70,11 +72,11 @@ async fn complete_due(inner: &Arc<Inner>, start: &KeyedStart) -> Result<(), Stor
             // An input that came first makes it due again later.
             if put(inner, start, &decided, now(inner)).await? {
                 let start = KeyedStart { revision: start.revision + 1, ..start.clone() };
-                complete(inner, &start, decided).await?;
+                complete(inner, &start, decided, Some(&admission)).await?;
             }
         }
-        Stage::Decided => {
-            complete(inner, start, record).await?;
+        Stage::Decided | Stage::Refused => {
+            complete(inner, start, record, Some(&admission)).await?;
         }
         Stage::Created if record.until.is_some() || record.standing(inner).await? == Standing::Over => {
             inner.shared.store.remove_keyed_start(&start.name, start.revision).await?;

@@ -32,6 +32,8 @@ pub(super) enum Stage {
     Decided,
     /// The run was created.
     Created,
+    /// Too many runs were open: it is not created any more, and if it was not before, the key is free.
+    Refused,
 }
 
 /// The start of one run.

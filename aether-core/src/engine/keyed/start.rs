@@ -160,11 +160,11 @@ async fn propose(
         return Ok(None);
     }
     let run = record.run.clone();
-    Ok(match complete(inner, &start, record).await? {
+    Ok(match complete(inner, &start, record, None).await? {
         Completed::Created(existing) => Some(KeyedEnd::Run(run, existing)),
         Completed::OverLimit { limit, open } => Some(KeyedEnd::OverLimit { limit, open }),
-        // It is linked: the start has registered it.
-        Completed::NotLinked => None,
+        // It is linked: the start has registered it. Or another one was quicker with it.
+        Completed::NotLinked | Completed::Gone => None,
     })
 }
 
@@ -175,8 +175,8 @@ async fn help(
     record: StartRecord,
 ) -> Result<Option<KeyedEnd>, StoreError> {
     let (run, name) = (record.run.clone(), &start.name);
-    Ok(match complete(inner, start, record).await? {
-        Completed::Created(_) => None,
+    Ok(match complete(inner, start, record, None).await? {
+        Completed::Created(_) | Completed::Gone => None,
         Completed::OverLimit { limit, open } => Some(KeyedEnd::OverLimit { limit, open }),
         Completed::NotLinked => {
             tracing::warn!(target: "aether::engine", %run, name, "the module of a keyed start is not linked here");
@@ -278,7 +278,7 @@ async fn gathered(
 ) -> Result<KeyedEnd, StoreError> {
     let (run, name) = (record.run.clone(), Arc::from(&*start.name));
     if record.stage == Stage::Decided
-        && let Completed::Created(_) = complete(inner, start, record).await?
+        && let Completed::Created(_) = complete(inner, start, record, None).await?
     {
         return Ok(KeyedEnd::Run(run, None));
     }

@@ -6,14 +6,15 @@ use std::sync::Arc;
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::engine::create::{NewRunOf, create_run};
+use crate::engine::admission::Admission;
+use crate::engine::create::{NewRunOf, create_decided, create_run};
 use crate::engine::handle::{AnyWorkflow, RunHandle};
 use crate::engine::inner::{Inner, now};
 use crate::engine::schedules::decision::{aim, cron_of};
 use crate::engine::schedules::error::ScheduleError;
 use crate::engine::start::StartError;
 use crate::run::program::RegisteredWorkflow;
-use crate::store::records::Created;
+use crate::store::records::{Created, Decision, RunRecord};
 use crate::store::schedules::{ScheduleRecord, ScheduleSpec, Tick, TickOutcome, run_of_tick};
 use crate::vocabulary::id::RunId;
 use crate::vocabulary::queue::StartTerms;
@@ -215,6 +216,38 @@ pub(super) async fn start(
     schedule: &ScheduleRecord,
     tick: Timestamp,
 ) -> Result<(RunId, bool), ScheduleError> {
+    let (id, new) = run_of(inner, schedule, tick)?;
+    match create_run(inner, new, None).await? {
+        Created::Existing(existing) => found(inner, schedule, &existing)?,
+        _ => return Ok((id, true)),
+    }
+    Ok((id, false))
+}
+
+/// Starts the run of a tick that is decided, as long as nobody has changed the schedule since it was read; says whether the
+/// run is there.
+pub(super) async fn start_decided(
+    inner: &Arc<Inner>,
+    schedule: &ScheduleRecord,
+    tick: Timestamp,
+    admission: &Admission,
+) -> Result<bool, ScheduleError> {
+    let (_, new) = run_of(inner, schedule, tick)?;
+    let decision = Decision::Schedule { name: schedule.name.clone(), revision: schedule.revision };
+    match create_decided(inner, new, decision, Some(admission)).await? {
+        Created::DecisionGone => return Ok(false),
+        Created::Existing(existing) => found(inner, schedule, &existing)?,
+        _ => {}
+    }
+    Ok(true)
+}
+
+/// The run of a tick, as it is to be created.
+fn run_of(
+    inner: &Arc<Inner>,
+    schedule: &ScheduleRecord,
+    tick: Timestamp,
+) -> Result<(RunId, NewRunOf), ScheduleError> {
     let ScheduleRecord { name, spec, .. } = schedule;
     let ScheduleSpec { workflow, input, labels, .. } = spec;
     let id = run_id(name, tick)?;
@@ -234,12 +267,17 @@ pub(super) async fn start(
         terms: StartTerms::default(),
         unique: false,
     };
-    let Created::Existing(existing) = create_run(inner, new, None).await? else { return Ok((id, true)) };
+    Ok((id, new))
+}
+
+/// Looks at a run that has the id of a tick's.
+fn found(inner: &Inner, schedule: &ScheduleRecord, existing: &RunRecord) -> Result<(), ScheduleError> {
     // With another input, too: the schedule was changed after the run was started, and a tick has one run.
-    if existing.workflow != *workflow {
+    if existing.workflow != schedule.spec.workflow {
+        let (run, workflow) = (existing.id.clone(), existing.workflow.clone());
         let difference = "another workflow";
-        return Err(StartError::IdTaken { run: id, workflow: existing.workflow, difference }.into());
+        return Err(StartError::IdTaken { run, workflow, difference }.into());
     }
     inner.wake_scheduler.notify_one();
-    Ok((id, false))
+    Ok(())
 }

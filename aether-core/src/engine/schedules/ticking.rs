@@ -10,11 +10,12 @@ use futures_util::future::select;
 use futures_util::stream::{self, StreamExt as _};
 use jiff::Timestamp;
 
+use crate::engine::admission::Admission;
 use crate::engine::inner::{Inner, now};
 use crate::engine::operate::send_end_request;
 use crate::engine::schedules::decision::{cron_of, decide};
 use crate::engine::schedules::error::ScheduleError;
-use crate::engine::schedules::handle::{change, find, linked, run_id, start};
+use crate::engine::schedules::handle::{self, change, find, linked, run_id};
 use crate::engine::start::StartError;
 use crate::inbox::decisions::EndRequest;
 use crate::inbox::error::SendError;
@@ -80,7 +81,9 @@ async fn look_at(inner: &Arc<Inner>, schedule: ScheduleRecord) -> Option<Timesta
         return Some(due);
     }
     let name = schedule.name.clone();
-    match advance(inner, schedule).await {
+    // A shutdown waits for what is written here, and nothing is written behind it.
+    let admission = inner.admit().await?;
+    match advance(inner, schedule, &admission).await {
         // Its next tick may be near.
         Ok(true) => Some(now(inner)),
         Ok(false) => None,
@@ -92,13 +95,17 @@ async fn look_at(inner: &Arc<Inner>, schedule: ScheduleRecord) -> Option<Timesta
 }
 
 /// Starts what is decided, or decides what is due and starts that. Says whether anything has changed.
-async fn advance(inner: &Arc<Inner>, schedule: ScheduleRecord) -> Result<bool, ScheduleError> {
+async fn advance(
+    inner: &Arc<Inner>,
+    schedule: ScheduleRecord,
+    admission: &Admission,
+) -> Result<bool, ScheduleError> {
     // A worker that has the workflow advances it.
     if linked(inner, &schedule).is_none() {
         return Ok(false);
     }
     if !schedule.starting.is_empty() {
-        return start_decided(inner, &schedule).await.map(|()| true);
+        return start_decided(inner, &schedule, admission).await.map(|()| true);
     }
     let cron = cron_of(&schedule.spec)?;
     let open = is_open(inner, &schedule).await?;
@@ -108,7 +115,7 @@ async fn advance(inner: &Arc<Inner>, schedule: ScheduleRecord) -> Result<bool, S
     let Some(mut decided) = decide(&schedule, &cron, now(inner), open) else { return Ok(false) };
     decided.revision = schedule.revision + 1;
     if inner.shared.store.put_schedule(decided.clone(), schedule.revision).await? {
-        start_decided(inner, &decided).await?;
+        start_decided(inner, &decided, admission).await?;
     }
     Ok(true)
 }
@@ -143,15 +150,21 @@ async fn end_earlier(inner: &Arc<Inner>, schedule: &ScheduleRecord) -> Result<()
     }
 }
 
-async fn start_decided(inner: &Arc<Inner>, schedule: &ScheduleRecord) -> Result<(), ScheduleError> {
+async fn start_decided(
+    inner: &Arc<Inner>,
+    schedule: &ScheduleRecord,
+    admission: &Admission,
+) -> Result<(), ScheduleError> {
     for at in schedule.starting.iter().copied() {
         // It may have been paused or removed since, or another worker was first.
         let current = find(inner, &schedule.name).await?;
         if current.paused || !current.starting.contains(&at) {
             continue;
         }
-        let outcome = match start(inner, &current, at).await {
-            Ok(_) => TickOutcome::Started,
+        let outcome = match handle::start_decided(inner, &current, at, admission).await {
+            Ok(true) => TickOutcome::Started,
+            // Decided on anew, or by another worker: the next look sees it.
+            Ok(false) => continue,
             // Another look, or another worker, tries again.
             Err(
                 error @ (ScheduleError::Store(_)

@@ -56,10 +56,12 @@ static FLOW: WorkflowDef = WorkflowDef {
     allows: &[],
 };
 
-/// A clock that stands still but for those who sleep: they wake at once, and it has moved on.
+/// A clock that stands still but for those who sleep: they wake at once, and it has moved on. That of leases stands still
+/// but for pauses.
 #[derive(Debug, Default)]
 pub(crate) struct Clock {
     slept: Mutex<Vec<Duration>>,
+    paused: Mutex<Duration>,
 }
 
 impl Environment for Clock {
@@ -75,6 +77,10 @@ impl Environment for Clock {
         let wait = until.duration_since(self.now()).unsigned_abs();
         self.slept.lock().unwrap().push(wait);
         Box::pin(ready(()))
+    }
+
+    fn monotonic(&self) -> Duration {
+        *self.paused.lock().unwrap()
     }
 }
 
@@ -453,6 +459,11 @@ impl Stage {
     /// Sets the clock back to where it began.
     pub(crate) fn rewind(&self) {
         self.clock.slept.lock().unwrap().clear();
+    }
+
+    /// The process stands still.
+    pub(crate) fn pause(&self, time: Duration) {
+        *self.clock.paused.lock().unwrap() += time;
     }
 
     /// How long was slept, each time.

@@ -22,7 +22,7 @@ use crate::store::memory::streams::Streams;
 use crate::store::memory::waits::Waits;
 use crate::store::memory::workers::Workers;
 use crate::store::queues::QueueState;
-use crate::store::records::{CodeChange, Created, Message, NewRun, RunRecord, Sent, Snapshot};
+use crate::store::records::{CodeChange, Created, Decision, Message, NewRun, RunRecord, Sent, Snapshot};
 use crate::vocabulary::contract::Status;
 use crate::vocabulary::id::{CodeId, CommandId, Epoch, IdempotencyKey, Position, RunId, WorkerId};
 use crate::vocabulary::payload::Payload;
@@ -152,6 +152,21 @@ impl Run {
 impl Content {
     pub(super) fn known(&mut self, run: &RunId) -> Result<&mut Run, StoreError> {
         self.runs.get_mut(run).ok_or_else(|| StoreError::UnknownRun { run: run.clone() })
+    }
+
+    pub(super) fn create_decided(&mut self, new: NewRun, decision: &Decision) -> Created {
+        let (found, wanted) = match decision {
+            Decision::KeyedStart { name, revision } => {
+                (self.queues.keyed_start(name).map(|start| start.revision), revision)
+            }
+            Decision::Schedule { name, revision } => {
+                (self.schedules.get(name).map(|schedule| schedule.revision), revision)
+            }
+        };
+        if !self.runs.contains_key(&new.id) && found != Some(*wanted) {
+            return Created::DecisionGone;
+        }
+        self.create(new)
     }
 
     pub(super) fn create(&mut self, new: NewRun) -> Created {

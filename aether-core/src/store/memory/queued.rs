@@ -119,7 +119,7 @@ impl QueueCounts for Claiming<'_> {
 impl QueueTable for Claiming<'_> {
     type Run = RunId;
 
-    fn promote(&mut self, now: Timestamp, most: usize) -> Result<(), Infallible> {
+    fn promote(&mut self, now: Timestamp, latest: Timestamp, most: usize) -> Result<(), Infallible> {
         let runs = &self.content.runs;
         self.content
             .queues
@@ -133,7 +133,8 @@ impl QueueTable for Claiming<'_> {
         let due: Vec<u64> = due.map(|(no, _)| *no).take(most).collect();
         due.into_iter().for_each(|no| self.content.make_ready(no));
         let lanes = self.content.queues.lanes.values_mut();
-        lanes.for_each(|lane| lane.aside = lane.aside.filter(|until| *until > now));
+        let is_aside = |until: &Timestamp| *until > now && *until <= latest || *until == Timestamp::MAX;
+        lanes.for_each(|lane| lane.aside = lane.aside.filter(is_aside));
         Ok(())
     }
 

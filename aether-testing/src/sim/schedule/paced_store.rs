@@ -15,10 +15,11 @@ use aether_core::queue::{LimitPattern, Serves};
 use aether_core::store::StoredEffect;
 use aether_core::store::ledger::{LedgerEntry, Reservation};
 use aether_core::store::{
-    Ack, Append, AppendError, AppendReply, ClaimRequest, Created, Cursor, DamagedRun, DefinitionRecord,
-    DueSchedules, DueStarts, Durability, DurableWatermark, EndedRuns, ForeignRuns, KeyedStart, KnownWorker,
-    Lease, Limit, ListedWait, LostRun, Message, NewRun, OpenWait, Purged, QueuePosition, RunFilter,
-    RunRecord, ScheduleRecord, Sent, Serving, Snapshot, Store, StoreError, Unread, WaitFilter, WorkerRecord,
+    Ack, Append, AppendError, AppendReply, ClaimRequest, Created, Cursor, DamagedRun, Decision,
+    DefinitionRecord, DueSchedules, DueStarts, Durability, DurableWatermark, EndedRuns, ForeignRuns,
+    KeyedStart, KnownWorker, Lease, Limit, ListedWait, LostRun, Message, NewRun, OpenWait, Purged,
+    QueuePosition, RunFilter, RunRecord, ScheduleRecord, Sent, Serving, Snapshot, Store, StoreError, Unread,
+    WaitFilter, WorkerRecord,
 };
 use aether_core::store::{StreamItem, StreamWrite};
 use futures_util::future::{BoxFuture, pending};
@@ -179,6 +180,12 @@ impl Store for PacedStore {
         self.write("create", move |inner| Box::pin(async move { inner.create(new).await }))
     }
 
+    fn create_decided(&self, new: NewRun, decision: Decision) -> BoxFuture<'_, Result<Created, StoreError>> {
+        self.write("create decided", move |inner| {
+            Box::pin(async move { inner.create_decided(new, decision).await })
+        })
+    }
+
     fn create_fork(
         &self,
         new: NewRun,
@@ -324,6 +331,10 @@ impl Store for PacedStore {
         self.write("open waits", move |inner| {
             Box::pin(async move { inner.list_waits(&run, next, waits).await })
         })
+    }
+
+    fn held(&self, worker: &WorkerId) -> BoxFuture<'_, Result<Vec<(RunId, Epoch)>, StoreError>> {
+        self.read("held runs", self.inner.held(worker))
     }
 
     fn unread_held(&self, worker: &WorkerId) -> BoxFuture<'_, Result<Vec<(RunId, u64)>, StoreError>> {
