@@ -14,7 +14,7 @@ use crate::journal::event::{Event, ForkDecided};
 use crate::journal::kept::{KeptCall, KeptCalls};
 use crate::journal::resources::Resources;
 use crate::journal::version_marks::{Mark, VersionMarks};
-use crate::sched::HashMap;
+use crate::sched::{HashMap, mutated};
 use crate::vocabulary::id::CommandId;
 use crate::vocabulary::outcome::EffectClass;
 
@@ -137,7 +137,8 @@ impl History {
     /// is not that in which workflow code began it.
     #[must_use]
     pub(crate) fn unwinding(mut self) -> Self {
-        for record in self.commands.values_mut().filter(|record| record.answer.is_none()) {
+        let waits = mutated("unwinding-waits-for-what-was-begun");
+        for record in self.commands.values_mut().filter(|record| record.answer.is_none() && !waits) {
             record.requested = true;
         }
         self.count_begun();

@@ -30,9 +30,15 @@ impl Run {
         scopes: Option<&[String]>,
     ) -> Result<(Vec<Event>, AppendExtras), Fault> {
         let _in_flight = self.in_flight_here();
-        let abandoned = |command: &CommandId| scopes.is_none_or(|s| s.iter().any(|s| command.is_within(s)));
         let mut open = self.with_obligations(|obligations| obligations.invocations());
-        open.retain(|(command, _)| abandoned(command));
+        {
+            let state = self.lock();
+            open.retain(|(command, _)| {
+                // What a branch undoes that is still there is not abandoned with the branch that began it.
+                let maker = state.undone_by.get(command).unwrap_or(command);
+                scopes.is_none_or(|scopes| scopes.iter().any(|scope| maker.is_within(scope)))
+            });
+        }
         if !open.is_empty() {
             // An intent that is still queued has no row yet. Looking before it is durable would find none, and the row
             // that it inserts would stay `Started`.
@@ -112,6 +118,7 @@ impl Run {
         state.cancellation = Arc::default();
         state.history = history;
         state.undoing = HashMap::default();
+        state.undone_by = HashMap::default();
     }
 
     /// Replaces the history that commands are matched with, and returns the one before.
@@ -127,6 +134,11 @@ impl Run {
     /// Where those meet who undo `command`.
     pub(crate) fn undoing(&self, command: &CommandId) -> Arc<Undoing> {
         Arc::clone(self.lock().undoing.entry(command.clone()).or_default())
+    }
+
+    /// Notes that `by` makes the call `undoing` from here on.
+    pub(crate) fn undoes_by(&self, undoing: &CommandId, by: &CommandId) {
+        self.lock().undone_by.insert(undoing.clone(), by.clone());
     }
 
     /// Remembers the call that would undo `command`.

@@ -21,7 +21,7 @@ use crate::policy::replay::Mode;
 use crate::run::fault::{CommandSummary, Fault};
 use crate::run::next_generation::NextGeneration;
 use crate::run::shared::EngineShared;
-use crate::run::undoing::Undoing;
+use crate::run::undoing::{Deciding, Undoing};
 use crate::sched::{AtomicWaker, HashMap, Mutex, Notify, OnceLock, SharedLock, mutated};
 use crate::step::body::{BodyError, Undo};
 use crate::step::cancellation::Cancellation;
@@ -79,6 +79,8 @@ pub(crate) struct Run {
     pub(super) adopted: OnceLock<Timestamp>,
     /// Read-locked by each start of a child until the child exists; the end of the run write-locks it.
     pub(super) starting: Arc<SharedLock<()>>,
+    /// Races that are being decided.
+    pub(crate) deciding: Arc<Deciding>,
     /// The commands that have sent something to streams of which nothing was said yet.
     pub(crate) streams: Arc<OpenCommands>,
 }
@@ -109,6 +111,9 @@ pub(super) struct State {
     pub(super) undos: HashMap<CommandId, Undo>,
     /// Steps that were undone here, or are being undone.
     pub(super) undoing: HashMap<CommandId, Arc<Undoing>>,
+    /// Of commands that undo others: the command of `cx.compensate()` that makes the call, which need not be the one that they
+    /// are named after.
+    pub(super) undone_by: HashMap<CommandId, CommandId>,
     /// Durable waits, each with its time limit.
     pub(super) waits: BTreeMap<CommandId, Option<Timestamp>>,
     /// Messages that were read from the store and that no wait has taken.
@@ -188,6 +193,7 @@ impl Run {
             notified: Notify::new(),
             freed: Notify::new(),
             starting: Arc::default(),
+            deciding: Arc::default(),
             streams: OpenCommands::of(origin.streams),
         })
     }
