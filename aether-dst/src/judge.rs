@@ -21,6 +21,8 @@ use crate::model::FAILS;
 use crate::sim;
 use crate::store::now;
 
+pub mod undone;
+
 /// The lease of every engine, in milliseconds.
 pub const LEASE: u64 = 1_000;
 /// An engine that was left alone for this long, in microseconds, may have lost a lease.
@@ -45,6 +47,8 @@ pub struct Facts {
     called: BTreeSet<String>,
     /// The bodies that were called under each key within the store.
     once: BTreeMap<String, Vec<Once>>,
+    /// What was made, and what undoes it.
+    pub things: undone::Things,
     /// Runs were deleted, and their ids may be used again.
     pub purged: bool,
     bodies: u64,
@@ -56,6 +60,10 @@ pub struct Facts {
     pub delivered: BTreeMap<(String, u64), u64>,
     /// Callbacks that nobody completed yet.
     pub callbacks: Vec<(String, u64)>,
+    /// Tokens whose bodies still run, each with the value that its body returns.
+    handing_over: BTreeMap<String, u64>,
+    /// The values of those that somebody has reported.
+    reported: BTreeSet<u64>,
     /// What handles said about the end of each run.
     pub ends: BTreeMap<String, String>,
     /// An engine was dropped, killed, or shut down with little patience.
@@ -112,6 +120,11 @@ pub fn registered(engine: u32, worker: &WorkerId) {
     with(|facts| facts.engines.entry(engine).or_default().worker = Some(worker.clone()));
 }
 
+/// Whether a shutdown has begun, of whichever engine.
+pub fn stops() -> bool {
+    with(|facts| facts.engines.values().any(|engine| engine.stopping.is_some()))
+}
+
 /// A shutdown begins.
 pub fn stopping(engine: u32, patience: u64) {
     with(|facts| {
@@ -123,6 +136,13 @@ pub fn stopping(engine: u32, patience: u64) {
 /// A shutdown has returned.
 pub fn stopped(engine: u32) {
     with(|facts| facts.engines.entry(engine).or_default().stopped = true);
+}
+
+/// An engine deletes a run.
+pub fn purges(engine: u32, run: &RunId) {
+    if with(|facts| facts.engines.get(&engine).is_some_and(|engine| engine.stopped)) {
+        violated("purge-after-shutdown", format!("engine {engine} deletes {run}"));
+    }
 }
 
 /// A body that was called.
@@ -152,13 +172,18 @@ impl Facts {
 
 impl Body {
     /// The error of a body that has definitely not done anything.
-    pub fn fails(mut self) -> Failure {
+    pub fn fails(self) -> Failure {
+        self.fails_as(Failure::permanent(FAILS))
+    }
+
+    /// The same, with an error of its own.
+    pub fn fails_as(mut self, failure: Failure) -> Failure {
         self.returned = true;
         with(|facts| {
             let calls = facts.once.values_mut().flatten();
             calls.filter(|call| call.key == self.key).for_each(|call| call.failed = true);
         });
-        Failure::permanent(FAILS)
+        failure
     }
 
     /// The value that it returns, which no other body does.
@@ -193,11 +218,21 @@ pub fn called_once(run: &str, key: &str, business_key: &str) -> Body {
 
 /// A body that changes the world is called.
 pub fn called(run: &str, key: &str) -> Body {
+    begin_call(run, key, false)
+}
+
+/// The same, of one that may be called again under its key.
+pub fn called_again(run: &str, key: &str) -> Body {
+    begin_call(run, key, true)
+}
+
+fn begin_call(run: &str, key: &str, repeatable: bool) -> Body {
     let engine = sim::group();
     let (stopped, again, value) = with(|facts| {
         let stopped = facts.engines.get(&engine).is_some_and(|engine| engine.stopped);
         facts.bodies += 1;
-        (stopped, !facts.called.insert(key.to_owned()) && !facts.purged, facts.bodies)
+        let again = !facts.called.insert(key.to_owned()) && !facts.purged && !repeatable;
+        (stopped, again, facts.bodies)
     });
     sim::say(|| format!("engine {engine} calls {key}"));
     if stopped {
@@ -227,6 +262,38 @@ pub fn reads(run: &str) -> u64 {
 /// A body left its outcome to a callback.
 pub fn hand_over(token: String, value: u64) {
     with(|facts| facts.callbacks.push((token, value)));
+}
+
+/// The same, while the body still runs: the report comes before anything waits for it.
+pub fn hand_over_early(token: &str, value: u64) -> HandingOver {
+    hand_over(token.to_owned(), value);
+    with(|facts| _ = facts.handing_over.insert(token.to_owned(), value));
+    HandingOver(token.to_owned())
+}
+
+/// A body that has left its outcome to a callback, and still runs.
+#[derive(Debug)]
+pub struct HandingOver(String);
+
+impl Drop for HandingOver {
+    fn drop(&mut self) {
+        with(|facts| _ = facts.handing_over.remove(&self.0));
+    }
+}
+
+/// The body that hands over this token right now, by its value. Nothing else can be said of its outcome yet.
+pub fn handing_over(token: &str) -> Option<u64> {
+    if may_lose_runs() { None } else { with(|facts| facts.handing_over.get(token).copied()) }
+}
+
+/// What came of a report that nobody had made before, while this body ran all the time.
+pub fn reported(token: &str, value: Option<u64>, sent: Option<&Sent>) {
+    let meanwhile = handing_over(token);
+    let is_first = value.is_some_and(|value| with(|facts| !facts.reported.contains(&value)));
+    if is_first && value == meanwhile && sent == Some(&Sent::Duplicate) {
+        violated("first-report-is-duplicate", token.to_owned());
+    }
+    with(|facts| facts.reported.extend(value.into_iter().chain(meanwhile)));
 }
 
 /// A body is dropped before it has returned.
@@ -329,10 +396,11 @@ pub fn changed(memory: &MemoryStore, run: &RunId, change: &StatusChange) {
     if read.is_empty() {
         return;
     }
-    let (mut on, mut waits) = (Vec::new(), BTreeMap::new());
+    let (mut on, mut waits, mut unwinds) = (Vec::new(), BTreeMap::new(), false);
     for frame in now(memory.load(run, 0)).unwrap_or_default() {
         for event in frame.events().unwrap_or_default() {
             match event {
+                Event::RunUnwinding(_) => unwinds = true,
                 Event::RunWaiting(event) => on = event.on,
                 Event::WaitStarted(event) => {
                     drop(waits.insert(event.command, format!("signal:{}", event.name)))
@@ -347,7 +415,8 @@ pub fn changed(memory: &MemoryStore, run: &RunId, change: &StatusChange) {
                 || *topic == format!("decide:{command}")
                 || topic.starts_with(&format!("callback:{command}#"))
         };
-        topic == "cancel" || on.iter().any(of)
+        // A run that is being undone cannot be cancelled any more.
+        topic == "cancel" && !unwinds || on.iter().any(of)
     };
     if let Some(topic) = read.iter().find(|topic| is_wanted(topic)) {
         violated("suspended-on-unread", format!("{run} counts {topic} as seen"));

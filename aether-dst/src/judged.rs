@@ -145,6 +145,12 @@ impl Store for JudgedStore {
         .boxed()
     }
 
+    fn purge(&self, run: &RunId, created_at: Option<Timestamp>) -> BoxFuture<'_, Result<Purged, StoreError>> {
+        sim::point("purge");
+        judge::purges(self.engine, run);
+        self.store.purge(run, created_at)
+    }
+
     passed_on! {
         fn workers(&self) -> Result<Vec<WorkerRecord>, StoreError>;
         fn retire(&self, worker: &WorkerId) -> Result<(), StoreError>;
@@ -188,7 +194,6 @@ impl Store for JudgedStore {
         fn save_snapshot(&self, run: &RunId, snapshot: Snapshot) -> Result<(), StoreError>;
         fn snapshot(&self, run: &RunId) -> Result<Option<Snapshot>, StoreError>;
         fn ended(&self, query: EndedRuns) -> Result<Vec<(u64, RunRecord)>, StoreError>;
-        fn purge(&self, run: &RunId, created_at: Option<Timestamp>) -> Result<Purged, StoreError>;
         fn put_schedule(&self, schedule: ScheduleRecord, replaces: u64) -> Result<bool, StoreError>;
         fn schedules(&self, after: Option<&str>, limit: usize) -> Result<Vec<ScheduleRecord>, StoreError>;
         fn schedule(&self, name: &str) -> Result<Option<ScheduleRecord>, StoreError>;

@@ -84,6 +84,36 @@ pub const ALL: &[Fault] = &[
         "whether a store-wide key is free is seen from its holder's row before the holder's run",
         &["two-bodies-for-one-key", "key-is-free"],
     ),
+    fault(
+        "undone-by-each-branch",
+        "branches that undo at the same time each call what undoes a step, under names of their own",
+        &["undone-twice"],
+    ),
+    fault(
+        "goes-on-from-nothing",
+        "who goes on with what a lost branch has begun to undo does not see what is recorded of it",
+        &["begun-again", "asked-again", "stuck"],
+    ),
+    fault(
+        "goes-on-before-the-decision",
+        "what a lost branch has begun to undo is gone on with before it is recorded what became of its call",
+        &["left-undone", "not-undone", "in-doubt-without-crash"],
+    ),
+    fault(
+        "unwinding-waits-for-what-was-begun",
+        "an unwinding undoes nothing before everything that was begun is asked for",
+        &["stuck", "stuck-owned"],
+    ),
+    fault(
+        "waits-are-not-asked-anew",
+        "who goes on with an undoing call waits for a consent that nobody is asked for any more",
+        &["stuck", "stuck-owned"],
+    ),
+    fault(
+        "reports-between-waits-are-late",
+        "a report that comes while a body is called again counts as one for the wait before",
+        &["first-report-is-duplicate"],
+    ),
     fault("probe-fails-its-run", "a probe that panics fails the run", &["unexpected-end"]),
     Fault {
         file: true,

@@ -15,7 +15,7 @@ use aether_core::limits::Limits;
 use aether_core::payload::Payload;
 use aether_core::run::RunEnd;
 use aether_core::store::memory::MemoryStore;
-use aether_core::store::{Message, Store, StoreError, WaitFilter};
+use aether_core::store::{Message, RunFilter, Store, StoreError, WaitFilter};
 use aether_core::view::pending::Waiting;
 use aether_sqlite::rusqlite::Connection;
 use futures_util::FutureExt as _;
@@ -27,9 +27,10 @@ use crate::judged::{DatabaseFile, JudgedStore};
 use crate::program;
 use crate::sim::{self, task::quiet};
 use crate::store::{Faults, SimStore};
-use crate::story::{Deed, Medium, Op, Story};
+use crate::story::{Deed, Medium, Story};
 use crate::world::{SimWorld, sleep, sleep_until, stamp};
 
+pub mod owed;
 pub mod verdict;
 
 /// When the world becomes fair, in microseconds.
@@ -111,11 +112,14 @@ pub async fn play(story: Story) {
             stage.left.fetch_sub(counts, Ordering::Relaxed);
         });
     }
-    if story.any(|op| matches!(op, Op::Approved(_) | Op::Callback)) {
+    if story.asks() {
         let stage = Arc::clone(&stage);
         sim::spawn_in(0, "people", async move { stage.decide().await });
     }
     stage.wait_for_all().await;
+    if story.undoes() {
+        stage.verify().await;
+    }
     verdict::judge(stage.content.outside(), &story).await;
 }
 
@@ -380,9 +384,13 @@ impl Stage {
             let Some(up) = self.slot(slot).or_else(|| self.slot(1 - slot)) else { continue };
             self.inside(up.number, async move {
                 for (token, value) in judge::with(|facts| facts.callbacks.clone()) {
-                    if up.engine.complete_callback(&token, &value).await.is_ok() {
+                    let body = judge::handing_over(&token);
+                    let sent = up.engine.complete_callback(&token, &value).await;
+                    sim::say(|| format!("report of {token}: {sent:?}"));
+                    if sent.is_ok() {
                         judge::with(|facts| facts.callbacks.retain(|(open, _)| *open != token));
                     }
+                    judge::reported(&token, body, sent.as_ref().ok());
                 }
                 let listed = up.engine.all_pending(WaitFilter::for_reply()).await;
                 for wait in listed.map(|page| page.waits).unwrap_or_default() {
@@ -393,6 +401,21 @@ impl Stage {
                 }
             })
             .await;
+        }
+    }
+
+    /// Replays every run: what is recorded is what its program asks for.
+    async fn verify(&self) {
+        self.up(0).await;
+        let Some(up) = self.any(0).await else { return };
+        let runs = self.content.outside().runs(RunFilter::default()).await.unwrap_or_default();
+        for run in runs {
+            let engine = up.engine.clone();
+            let id = run.id.clone();
+            let verified = self.inside(up.number, async move { engine.verify(&id).await }).await;
+            if let Some(Err(error)) = verified {
+                judge::violated("not-replayed", format!("{}: {error}", run.id));
+            }
         }
     }
 

@@ -14,8 +14,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::judge;
 use crate::sim;
-use crate::story::Op;
+use crate::story::{Op, Undone};
 use crate::world::sleep;
+
+mod making;
 
 /// The names that generated code uses.
 pub mod aether {
@@ -48,6 +50,10 @@ pub enum Got {
     Join(Vec<Got>, Vec<Got>),
     /// What the child got.
     Child(Vec<Got>),
+    /// So many steps could not be undone.
+    Left(usize),
+    /// What the generations before got.
+    Earlier(Vec<Got>),
 }
 
 /// What a program holds.
@@ -120,7 +126,18 @@ async fn read(cx: &mut StepCx, span: u64) -> Result<u64> {
 /// A program of a story.
 #[workflow(crate = "crate::program::aether")]
 pub async fn story(cx: &mut Cx, program: Vec<Op>) -> Result<Vec<Got>> {
-    Ok(interpreted(cx, program).await)
+    let last = program.last().cloned();
+    let got = interpreted(cx, program).await;
+    match last {
+        Some(Op::Fail) => Err(Failure::permanent("enough")),
+        Some(Op::Continue(rest)) => cx.continue_as_new::<story>(continued(got, rest)).await,
+        _ => Ok(got),
+    }
+}
+
+/// The program of the next generation, which begins with what was got so far.
+fn continued(got: Vec<Got>, rest: Vec<Op>) -> Vec<Op> {
+    std::iter::once(Op::Earlier(got)).chain(rest).collect()
 }
 
 /// Beside the workflow, because the commands of a program are not written in it.
@@ -202,7 +219,12 @@ async fn command(cx: &mut Cx, op: Op, kids: &mut Vec<ChildRun<story>>) -> Got {
             }
             Err(error) => Got::Error(error.to_string()),
         },
-        Op::Hold(_) => Got::Done,
+        Op::Make(number, how, span) => of_step(making::made(cx, number, how, span).await),
+        Op::HalfWay(number, span) => of_step(making::make(cx, number, Undone::Once, span, true).await),
+        Op::Undo => Got::Left(cx.compensate().await.len()),
+        Op::Expiring(span, limit) => of_step(making::handed_over_for(cx, span, limit).await),
+        Op::Earlier(got) => Got::Earlier(got),
+        Op::Hold(_) | Op::Fail | Op::Continue(_) => Got::Done,
     }
 }
 

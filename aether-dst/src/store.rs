@@ -501,6 +501,7 @@ impl Store for SimStore {
 
     fn purge(&self, run: &RunId, created_at: Option<Timestamp>) -> BoxFuture<'_, Answer<Purged>> {
         let run = run.clone();
+        judge::purges(self.engine, &run);
         self.write(move |memory| now(memory.purge(&run, created_at)))
     }
 

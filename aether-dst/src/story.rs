@@ -5,9 +5,26 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::program::Got;
 use crate::rng::Rng;
 
 pub mod shrink;
+mod undoing;
+
+/// How a thing is undone that a program has made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Undone {
+    /// By a call that nobody may repeat.
+    Once,
+    /// By a call that may be repeated under its key, at the second attempt.
+    Again,
+    /// After an approval, at the second attempt.
+    Agreed,
+    /// By a call that leaves its outcome to a callback.
+    Reported,
+    /// Not at all: the call fails.
+    Never,
+}
 
 /// One command of a program. Spans are milliseconds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -42,6 +59,20 @@ pub enum Op {
     StartChild(String, Vec<Op>, bool),
     /// From here on the program holds a value whose destructor takes a while, or panics.
     Hold(bool),
+    /// Makes a thing of this number, in so long, which can be undone in this way in the same time.
+    Make(u32, Undone, u64),
+    /// The same, but fails half-way.
+    HalfWay(u32, u64),
+    /// Undoes what was made.
+    Undo,
+    /// Changes the world, for so long, and leaves the outcome to a callback that has so long; again if it does not come.
+    Expiring(u64, u64),
+    /// The program fails here; the last operation of a run.
+    Fail,
+    /// It continues as new, with these operations; the last one of a run.
+    Continue(Vec<Op>),
+    /// What the generations before got; the first one of the program that continues.
+    Earlier(Vec<Got>),
 }
 
 /// What is done from outside.
@@ -108,6 +139,8 @@ struct Author {
     rng: Rng,
     bombs: bool,
     kids: u32,
+    /// Things that were made.
+    things: u32,
 }
 
 impl Author {
@@ -190,17 +223,20 @@ impl Author {
 impl Story {
     /// The story of a seed.
     pub fn of(seed: u64) -> Self {
-        let mut author = Author { rng: Rng::new(seed, 2), bombs: false, kids: 0 };
+        let mut author = Author { rng: Rng::new(seed, 2), bombs: false, kids: 0, things: 0 };
         author.bombs = author.rng.one_in(6);
         let count = 1 + author.rng.below(3);
         // From numbers of its own: the other stories stay what they are.
         let keyed = Rng::new(seed, 4).one_in(5);
+        let undoes = !keyed && Rng::new(seed, 5).one_in(4);
         let mut runs: Vec<_> = if keyed {
             (0..=count).map(|_| author.keyed()).collect()
+        } else if undoes {
+            (0..count).map(|_| author.undoing(1)).collect()
         } else {
             (0..count).map(|_| author.program(2)).collect()
         };
-        if !keyed && author.rng.one_in(10) {
+        if !keyed && !undoes && author.rng.one_in(10) {
             // A run that is never evicted: its engine has leases to renew, and more to do than one thing.
             let steady = author.rng.one_in(2);
             runs.push(if steady { vec![Op::Tool(1_200); 8] } else { vec![Op::Reads(60, 120)] });
@@ -209,6 +245,9 @@ impl Story {
         let mut deeds = deeds(&mut rng, &runs);
         if keyed {
             purges(&mut rng, &mut deeds);
+        }
+        if undoes {
+            undoing::cancels(&mut rng, runs.len(), &mut deeds);
         }
         Self { runs, deeds, inline: rng.pick(&[40, 64 << 10]), slow: rng.one_in(3), file: false }
     }
@@ -233,6 +272,24 @@ impl Story {
         self.deeds.iter().any(|(_, deed)| is(deed))
     }
 
+    /// Whether something is undone in it, perhaps.
+    pub fn undoes(&self) -> bool {
+        self.any(|op| matches!(op, Op::Make(..) | Op::HalfWay(..)))
+    }
+
+    /// Whether it needs people who approve and report.
+    pub fn asks(&self) -> bool {
+        self.any(|op| {
+            matches!(
+                op,
+                Op::Approved(_)
+                    | Op::Callback
+                    | Op::Expiring(..)
+                    | Op::Make(_, Undone::Agreed | Undone::Reported, _)
+            )
+        })
+    }
+
     /// Nothing in it drops a body but an engine.
     pub fn keeps_bodies(&self) -> bool {
         // A child is told to end with its parent.
@@ -251,13 +308,14 @@ fn collect<'s>(run: String, program: &'s [Op], found: &mut Vec<(String, &'s [Op]
     found.push((run, program));
 }
 
-/// Visits every operation of one run, also those in branches.
+/// Visits every operation of one run, also those in branches and in later generations.
 pub fn walk<'s>(program: &'s [Op], visit: &mut impl FnMut(&'s Op)) {
     for op in program {
         visit(op);
-        if let Op::Race(a, b) | Op::Join(a, b) = op {
-            walk(a, visit);
-            walk(b, visit);
+        match op {
+            Op::Race(a, b) | Op::Join(a, b) => [a, b].into_iter().for_each(|branch| walk(branch, visit)),
+            Op::Continue(rest) => walk(rest, visit),
+            _ => {}
         }
     }
 }

@@ -14,6 +14,7 @@ use crate::inbox::replies::{ExternalReply, Reply, round_id};
 use crate::inbox::topics::{answer_topic, approval_topic, callback_topic, confirm_topic, resolution_topic};
 use crate::journal::event::{ConfirmationDecision, StateConfirmed};
 use crate::perform::call::ask_in_net;
+use crate::sched::mutated;
 use crate::step::body::Body;
 use crate::store::error::StoreError;
 use crate::store::records::{Message, RunRecord, Sent};
@@ -429,7 +430,7 @@ impl Engine {
         let report = ExternalReply { reply, actor: "callback".into() };
         // The body is being called again, and waits for nothing yet: the report is for the wait that comes. The one before
         // may have used its id for the end of its time limit.
-        let is_between = open.is_none() && state.handed_over;
+        let is_between = open.is_none() && state.handed_over && !mutated("reports-between-waits-are-late");
         let round = state.round.saturating_add(u32::from(is_between));
         let mut message = report.message(&callback_topic(&invocation), round, now(&self.inner))?;
         if open.is_some_and(|open| open.waiting == Waiting::Resolution) {

@@ -16,7 +16,7 @@ use crate::journal::kept::{KeptCall, KeptCalls};
 use crate::journal::obligations::undoes_another;
 use crate::journal::resources::Resources;
 use crate::journal::version_marks::{Mark, VersionMarks};
-use crate::sched::HashMap;
+use crate::sched::{HashMap, mutated};
 use crate::vocabulary::id::CommandId;
 use crate::vocabulary::outcome::EffectClass;
 
@@ -147,7 +147,8 @@ impl History {
     /// is not that in which workflow code began it.
     #[must_use]
     pub(crate) fn unwinding(mut self) -> Self {
-        for record in self.commands.values_mut().filter(|record| record.answer.is_none()) {
+        let waits = mutated("unwinding-waits-for-what-was-begun");
+        for record in self.commands.values_mut().filter(|record| record.answer.is_none() && !waits) {
             record.requested = true;
         }
         self.count_begun();

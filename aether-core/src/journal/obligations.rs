@@ -12,7 +12,7 @@ use crate::journal::event::{
     RunContinued,
 };
 use crate::journal::kept::takes_over;
-use crate::sched::HashMap;
+use crate::sched::{HashMap, mutated};
 use crate::vocabulary::failure::StepError;
 use crate::vocabulary::id::{CommandId, InvocationId, RunId};
 use crate::vocabulary::outcome::{EffectClass, Outcome};
@@ -98,6 +98,9 @@ pub(crate) fn undoes_another(command: &CommandId) -> bool {
 /// What is recorded of a command, for who goes on with it: a wait that was closed with the branch, or the workflow, that
 /// waited is to be opened anew. Consent that was given stays.
 pub(crate) fn without_open_waits(mut events: Vec<Event>) -> Vec<Event> {
+    if mutated("waits-are-not-asked-anew") {
+        return events;
+    }
     let is_decided = events.iter().any(|event| matches!(event, Event::ApprovalDecided(_)));
     events.retain(|event| match event {
         Event::ApprovalRequested(_) => is_decided,
@@ -286,6 +289,9 @@ impl Obligations {
         let listed = started.input.as_ref().and_then(|input| input.decode::<Vec<CommandId>>().ok());
         for undoes in listed.unwrap_or_default() {
             if let Some(pending) = self.compensation_mut(&undoes) {
+                if mutated("undone-by-each-branch") {
+                    pending.claimed = None;
+                }
                 pending.claimed.get_or_insert_with(|| started.command.clone());
             }
         }

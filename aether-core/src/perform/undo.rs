@@ -15,6 +15,7 @@ use crate::policy::replay::Mode;
 use crate::run::append::AppendExtras;
 use crate::run::claim::Run;
 use crate::run::fault::Fault;
+use crate::sched::mutated;
 use crate::step::body::Body;
 use crate::vocabulary::failure::StepError;
 use crate::vocabulary::id::CommandId;
@@ -23,6 +24,9 @@ use crate::vocabulary::payload::Answered;
 /// Undoes one step, for the command `by` of `cx.compensate()` or for the run's end. Of several that ask for it, in branches
 /// that run side by side, one does it and the others wait for it; if that one is dropped, the next goes on with it.
 pub(crate) async fn undo(run: &Arc<Run>, undoes: &CommandId, by: Option<&CommandId>) {
+    if mutated("undone-by-each-branch") {
+        return undo_one(run, undoes, by, false).await;
+    }
     let undoing = run.undoing(undoes);
     let undone = || undo_one(run, undoes, by, undoing.is_begun.swap(true, Ordering::AcqRel));
     undoing.is_done.get_or_init(undone).await;
@@ -59,7 +63,8 @@ async fn undo_one(run: &Arc<Run>, undoes: &CommandId, by: Option<&CommandId>, wa
         run.note_undoer(&command, by);
     }
     let is_replayed = run.has_answer(&command) || by.is_some_and(|by| run.has_answer(by));
-    if !is_replayed && (was_begun || by.is_some() && pending.was_begun_by_another(by)) {
+    let goes_on = !is_replayed && !mutated("goes-on-from-nothing");
+    if goes_on && (was_begun || by.is_some() && pending.was_begun_by_another(by)) {
         Box::pin(go_on_with(run, undoes, &command)).await;
     }
     // Recorded when the step was committed, perhaps by other code. The world waits to be undone: not a failure of that.
@@ -106,6 +111,10 @@ async fn go_on_with(run: &Arc<Run>, undoes: &CommandId, command: &CommandId) {
         return;
     }
     let _in_flight = run.in_flight();
+    // The race that dropped it may be about to say what became of its calls.
+    if !mutated("goes-on-before-the-decision") {
+        run.deciding.is_over().await;
+    }
     if let Err(fault) = run.settle_uncalled(command).await {
         return run.stop(fault).await;
     }

@@ -14,16 +14,17 @@ use aether_core::store::{Holder, Message, RunFilter, RunRecord, Store, StoreErro
 
 use crate::judge::{self, violated};
 use crate::model::{self, RunFacts};
+use crate::play::owed;
 use crate::program::{self, Got};
 use crate::sim;
-use crate::story::{Deed, Op, Story, walk};
+use crate::story::{Deed, Op, Story, contains, walk};
 use crate::world::micros;
 
 /// A run, as it was left behind.
-struct Left {
-    record: RunRecord,
+pub(super) struct Left {
+    pub(super) record: RunRecord,
     frames: Vec<StoredFrame>,
-    events: Vec<Event>,
+    pub(super) events: Vec<Event>,
     unread: Vec<Message>,
 }
 
@@ -58,8 +59,12 @@ pub async fn judge(store: &dyn Store, story: &Story) {
             true => drop(ended.insert(run.record.id.to_string(), result(&run.events))),
             false => stuck(story, run),
         }
-        messages(story, run, programs.get(run.record.id.as_str()).copied().unwrap_or_default());
-        unexpected_end(story, &run.record, &run.events);
+        let program = programs.get(run.record.id.as_str()).copied().unwrap_or_default();
+        messages(story, run, program);
+        unexpected_end(story, program, &run.record, &run.events);
+        if story.undoes() && run.record.status.is_terminal() {
+            owed::judge(run, program);
+        }
         if let Some(limit) = longest_wait(story) {
             late(run, limit);
         }
@@ -80,16 +85,22 @@ fn check(story: &Story, run: &str, program: &[Op], got: &[Got], ended: &BTreeMap
         children: ended.clone(),
         asked: asked(story),
         may_doubt,
+        undoing: facts.things.undoing(),
     });
     if let Err((rule, what)) = model::check(program, got, &facts) {
-        let trouble = judge::with(|facts| facts.trouble);
-        let rule = match (rule, trouble) {
-            ("in-doubt", Some(trouble)) => format!("in-doubt-{trouble}"),
-            ("in-doubt", None) => "in-doubt-without-crash".into(),
-            (rule, _) => rule.into(),
-        };
-        violated(rule, format!("{run}: {what}"));
+        broken(rule, format!("{run}: {what}"));
     }
+}
+
+/// A rule does not hold; if something is in doubt that should not be, it matters what happened.
+pub(super) fn broken(rule: &str, what: String) {
+    let trouble = judge::with(|facts| facts.trouble);
+    let rule = match (rule, trouble) {
+        ("in-doubt", Some(trouble)) => format!("in-doubt-{trouble}"),
+        ("in-doubt", None) => "in-doubt-without-crash".into(),
+        (rule, _) => rule.into(),
+    };
+    violated(rule, what);
 }
 
 /// The keys within the store, each with every run that asks for it.
@@ -170,6 +181,8 @@ fn messages(story: &Story, Left { record, events, unread, .. }: &Left, program: 
         let times = received.iter().filter(|known| *known == signal).count();
         match (times, unread.contains(signal)) {
             (1, false) | (0, true) => {}
+            // Perhaps in a generation before.
+            (0, false) if contains(program, &|op| matches!(op, Op::Continue(_))) => {}
             (0, false) => violated("lost", format!("signal {signal} (s{name}) to {run}")),
             (times, unread) => {
                 violated(
@@ -237,11 +250,13 @@ fn number(id: &str) -> Option<u64> {
     id.rsplit(':').next()?.parse().ok()
 }
 
-/// A program never fails, and is cancelled only by somebody, or with its parent.
-fn unexpected_end(story: &Story, record: &RunRecord, events: &[Event]) {
+/// A program fails only where it says so, and is cancelled only by somebody, or with its parent.
+fn unexpected_end(story: &Story, program: &[Op], record: &RunRecord, events: &[Event]) {
     let run = record.id.as_str();
     let is_expected = match record.status {
-        Status::Failed => story.any(|op| matches!(op, Op::Hold(true))),
+        Status::Failed => {
+            story.any(|op| matches!(op, Op::Hold(true))) || contains(program, &|op| matches!(op, Op::Fail))
+        }
         Status::Cancelled => {
             record.parent.is_some() || story.does(|deed| matches!(deed, Deed::Cancel(_, of) if of == run))
         }

@@ -100,6 +100,10 @@ fn smaller(program: &[Op]) -> Vec<Vec<Op>> {
                 let kid = |inner| Op::StartChild(id.clone(), inner, *awaited);
                 all.extend(smaller(inner).into_iter().map(|inner| with(&[kid(inner)])));
             }
+            Op::Continue(rest) => {
+                all.push(with(rest));
+                all.extend(smaller(rest).into_iter().map(|rest| with(&[Op::Continue(rest)])));
+            }
             _ => {}
         }
     }
