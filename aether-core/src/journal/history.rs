@@ -11,7 +11,9 @@ use std::sync::Arc;
 use std::task::{Poll, Waker};
 
 use crate::journal::event::{Event, ForkDecided};
+use crate::journal::generation::Generation;
 use crate::journal::kept::{KeptCall, KeptCalls};
+use crate::journal::obligations::undoes_another;
 use crate::journal::resources::Resources;
 use crate::journal::version_marks::{Mark, VersionMarks};
 use crate::sched::HashMap;
@@ -98,6 +100,8 @@ pub(crate) struct Folding {
     history: History,
     /// The places of races and plans, and the winners of races.
     decided: Vec<(Place, Option<String>)>,
+    /// The root scope, where this is not the run's first generation.
+    scope: Option<String>,
 }
 
 impl Folding {
@@ -106,6 +110,9 @@ impl Folding {
         match &event {
             Event::RaceDecided(e) => self.decided.push((Place(e.command.clone()), Some(e.winner.clone()))),
             Event::PlanGenerated(e) => self.decided.push((Place(e.command.clone()), None)),
+            Event::RunContinued(e) => {
+                self.scope = Some(Generation { number: e.generation, began: 0 }.scope())
+            }
             _ => {}
         }
         self.history.apply(event);
@@ -113,9 +120,12 @@ impl Folding {
 
     /// There are no more.
     pub(crate) fn finish(self) -> History {
-        let Self { mut history, decided } = self;
+        let Self { mut history, decided, scope } = self;
         for (place, winner) in decided {
             history.forget_below(place.as_str(), winner.as_deref());
+        }
+        if let Some(scope) = scope {
+            history.forget_undone_for_others(&scope);
         }
         // Nothing else is found by its site.
         history.sites = BTreeSet::new();
@@ -237,6 +247,14 @@ impl History {
         };
         self.deliveries.retain(|place| !lost(place));
         self.commands.retain(|place, _| !lost(place));
+    }
+
+    /// Calls that undo steps, and that code of an earlier generation began, are looked up when somebody goes on with them: as
+    /// where a branch began them that lost a race.
+    fn forget_undone_for_others(&mut self, scope: &str) {
+        let earlier = |Place(command): &Place| !command.is_within(scope) && undoes_another(command);
+        self.deliveries.retain(|place| !earlier(place));
+        self.commands.retain(|place, _| !earlier(place));
     }
 
     /// What is recorded at `place`.

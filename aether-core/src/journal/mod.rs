@@ -4,6 +4,7 @@
 //! `vocabulary`.
 
 pub(crate) mod bill;
+pub(crate) mod carried;
 pub(crate) mod code;
 pub(crate) mod cut;
 pub(crate) mod encoded;

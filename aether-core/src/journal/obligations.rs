@@ -2,10 +2,9 @@
 //!
 //! Promise: a fold of the run's journal and nothing else; a step that was undone, or could not be, is not pending again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use serde::{Deserialize, Serialize};
-
+use crate::journal::carried::{Carried, CarriedStep};
 use crate::journal::event::forked::ForkDecision;
 use crate::journal::event::uncompensated::Uncompensated;
 use crate::journal::event::{
@@ -43,6 +42,8 @@ pub(crate) struct PendingCompensation {
     claimed: Option<CommandId>,
     /// The call that undoes it has succeeded, which may not be said in an event of its own yet.
     has_returned: bool,
+    /// What earlier generations recorded of that call and this journal does not hold.
+    begun_before: Vec<Event>,
     state: CompensationState,
 }
 
@@ -62,6 +63,11 @@ impl PendingCompensation {
     /// Whether the call that undoes it has succeeded.
     pub(crate) fn has_returned(&self) -> bool {
         self.has_returned
+    }
+
+    /// Whether a call that undoes it may be recorded that has no outcome.
+    fn may_be_begun(&self) -> bool {
+        self.is_open() && self.claimed.is_some() && !self.has_returned
     }
 
     /// Whether nobody has begun to undo it.
@@ -118,31 +124,6 @@ pub(crate) fn decided_number(place: &str) -> Option<usize> {
     place.strip_prefix(FORK)?.strip_prefix('.')?.split('.').next()?.parse().ok()
 }
 
-/// Obligations on their way from one generation of a run to the next.
-#[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Carried {
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    steps: Vec<CarriedStep>,
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    children: BTreeMap<RunId, CommandId>,
-}
-
-impl Carried {
-    /// Whether the next generation begins without obligations.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.steps.is_empty() && self.children.is_empty()
-    }
-}
-
-#[derive(Debug, PartialEq, Serialize, Deserialize)]
-struct CarriedStep {
-    recorded: CompensationRecorded,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    claimed: Option<CommandId>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    failed: Option<Uncompensated>,
-}
-
 /// The obligations of one run.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Obligations {
@@ -166,6 +147,8 @@ pub(crate) struct Obligations {
     decided: usize,
     /// Of a fork: kept calls that it has not taken over, by their names here.
     kept: Vec<(CommandId, ForkDecided)>,
+    /// Something may be recorded only in earlier generations of a call that undoes a step.
+    begun_before: bool,
 }
 
 impl Obligations {
@@ -178,6 +161,11 @@ impl Obligations {
 
     /// Applies the next event.
     pub(crate) fn apply(&mut self, event: &Event) {
+        if self.begun_before
+            && let Some(step) = event.command().and_then(|command| self.undone_by(command))
+        {
+            step.begun_before = Vec::new();
+        }
         match event {
             Event::CompensationRecorded(e) => self.push(e),
             Event::ForkDecided(e) => self.decide(e),
@@ -238,6 +226,7 @@ impl Obligations {
             half_way: recorded.half_way,
             claimed: None,
             has_returned: false,
+            begun_before: Vec::new(),
             state: CompensationState::NotYet,
         };
         // After a crash inside the append of an outcome it is recorded twice.
@@ -373,9 +362,31 @@ impl Obligations {
         self.settle(undoes, CompensationState::Failed(failed));
     }
 
+    /// The places of calls that undo steps, of which something may be recorded and no outcome.
+    pub(crate) fn begun_places(&self) -> BTreeSet<String> {
+        self.stack.iter().filter(|step| step.may_be_begun()).map(PendingCompensation::place).collect()
+    }
+
+    /// What earlier generations recorded of the call that undoes `undoes`, where this journal does not hold it. It does once
+    /// that is appended.
+    pub(crate) fn begun_before(&self, undoes: &CommandId) -> Vec<Event> {
+        self.compensation_of(undoes).map(|step| step.begun_before.clone()).unwrap_or_default()
+    }
+
+    /// As [`Obligations::begun_before`], of all steps that are not undone.
+    pub(crate) fn all_begun_before(&self) -> Vec<Event> {
+        let open = self.stack.iter().filter(|step| step.may_be_begun());
+        open.flat_map(|step| step.begun_before.iter().cloned()).collect()
+    }
+
     /// What the next generation of the run takes over: steps that are not undone, and the children that may still run. Not
-    /// the kept calls that stand: they are decided about there again.
-    pub(crate) fn carry(&self, is_open: impl Fn(&RunId) -> bool) -> Carried {
+    /// the kept calls that stand: they are decided about there again. `begun` is what this generation recorded of calls that
+    /// undo steps, by their places.
+    pub(crate) fn carry(
+        &self,
+        is_open: impl Fn(&RunId) -> bool,
+        begun: &HashMap<String, Vec<Event>>,
+    ) -> Carried {
         let is_decided_again = |step: &PendingCompensation| {
             step.is_untouched() && self.kept.iter().any(|(command, _)| *command == step.undoes)
         };
@@ -395,7 +406,10 @@ impl Obligations {
                 problem: step.args.clone().err(),
                 half_way: step.half_way,
             };
-            Some(CarriedStep { recorded, claimed: step.claimed.clone(), failed })
+            let here = begun.get(&step.place()).filter(|_| step.may_be_begun());
+            let begun = step.begun_before.iter().chain(here.into_iter().flatten()).cloned().collect();
+            let (claimed, begun) = (step.claimed.clone(), without_open_waits(begun));
+            Some(CarriedStep { recorded, claimed, failed, begun })
         };
         let children = self.children.iter().filter(|(child, _)| is_open(child));
         let children = children.map(|(child, command)| (child.clone(), command.clone())).collect();
@@ -409,9 +423,11 @@ impl Obligations {
         let mut obligations = Self { children, ..Self::default() };
         for step in steps {
             obligations.push(&step.recorded);
+            obligations.begun_before |= !step.begun.is_empty();
             let failed = step.failed.map_or(CompensationState::NotYet, CompensationState::Failed);
             if let Some(pending) = obligations.compensation_mut(&step.recorded.command) {
                 (pending.claimed, pending.state) = (step.claimed, failed);
+                pending.begun_before = step.begun;
             }
         }
         obligations

@@ -6,8 +6,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::definition::def::StepDef;
-use futures_util::FutureExt as _;
-
 use crate::journal::event::StepCompensated;
 use crate::journal::history::History;
 use crate::journal::obligations::{PendingCompensation, without_open_waits};
@@ -18,7 +16,6 @@ use crate::run::append::AppendExtras;
 use crate::run::claim::Run;
 use crate::run::fault::Fault;
 use crate::step::body::Body;
-use crate::store::read::events;
 use crate::vocabulary::failure::StepError;
 use crate::vocabulary::id::CommandId;
 use crate::vocabulary::payload::Answered;
@@ -58,9 +55,12 @@ async fn undo_one(run: &Arc<Run>, undoes: &CommandId, by: Option<&CommandId>, wa
         }
         return;
     }
+    if let Some(by) = by {
+        run.note_undoer(&command, by);
+    }
     let is_replayed = run.has_answer(&command) || by.is_some_and(|by| run.has_answer(by));
     if !is_replayed && (was_begun || by.is_some() && pending.was_begun_by_another(by)) {
-        Box::pin(go_on_with(run, &command)).await;
+        Box::pin(go_on_with(run, undoes, &command)).await;
     }
     // Recorded when the step was committed, perhaps by other code. The world waits to be undone: not a failure of that.
     if !run.has_answer(&command)
@@ -96,9 +96,9 @@ fn record_undone(run: &Run, command: CommandId, undoes: &CommandId) {
     }
 }
 
-/// Another branch may have begun this call, in this process or in a former one, and be gone: what is recorded of it by now
-/// counts, its attempts and the consent that it has.
-async fn go_on_with(run: &Arc<Run>, command: &CommandId) {
+/// Another branch may have begun this call, in this process, in a former one or in an earlier generation, and be gone: what
+/// is recorded of it by now counts, its attempts and the consent that it has.
+async fn go_on_with(run: &Arc<Run>, undoes: &CommandId, command: &CommandId) {
     // It is asked for from here on: whoever began it may be waiting for this call of it.
     let _not_answered = run.peek(command);
     run.wait_for_frontier(command).await;
@@ -106,18 +106,14 @@ async fn go_on_with(run: &Arc<Run>, command: &CommandId) {
         return;
     }
     let _in_flight = run.in_flight();
-    run.durable_so_far().await;
-    let store = &*run.shared.store;
-    let began = run.generation.began;
-    let read = || {
-        async move {
-            let frames = store.load(&run.id, began).await?;
-            events(store, &run.id, &frames).await
-        }
-        .boxed()
-    };
-    let mut recorded = run.insist(read).await;
-    recorded.retain(|event| event.command() == Some(command));
+    if let Err(fault) = run.settle_uncalled(command).await {
+        return run.stop(fault).await;
+    }
+    let begun_before = run.with_obligations(|obligations| obligations.begun_before(undoes));
+    if !begun_before.is_empty() {
+        run.append_large_durably(begun_before).await;
+    }
+    let recorded = run.recorded_of(|of| of == command).await;
     if let Some(record) = History::fold(without_open_waits(recorded)).peek(command.place()) {
         run.bring_up_to_date(record.clone());
     }

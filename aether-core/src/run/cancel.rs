@@ -19,29 +19,35 @@ use crate::store::streams::StreamEnd;
 use crate::vocabulary::id::{CommandId, InvocationId};
 
 impl Run {
-    /// Abandons the invocations inside of `scopes` (all of them for `None`) that were started and whose outcome is
-    /// neither known nor decided. Returns the events that name them, those first that are known not to have been executed,
-    /// and the changes of their ledger rows: the others are in doubt. The caller has dropped what is inside of `scopes`.
+    /// Abandons the invocations of commands that `of` holds for, if they were started and their outcome is neither known nor
+    /// decided. Returns the events that name them, those first that are known not to have been executed, and the changes of
+    /// their ledger rows: the others are in doubt. The caller has dropped what made them; where other branches
+    /// go on, it appends what is returned before it waits for anything.
     ///
     /// # Errors
     /// [`Fault`] when the store fails.
     pub(crate) async fn abandon(
         &self,
-        scopes: Option<&[String]>,
+        of: impl Fn(&CommandId) -> bool,
     ) -> Result<(Vec<Event>, AppendExtras), Fault> {
         let _in_flight = self.in_flight_here();
-        let abandoned = |command: &CommandId| scopes.is_none_or(|s| s.iter().any(|s| command.is_within(s)));
         let mut open = self.with_obligations(|obligations| obligations.invocations());
-        open.retain(|(command, _)| abandoned(command));
+        open.retain(|(command, _)| of(command));
         if !open.is_empty() {
             // An intent that is still queued has no row yet. Looking before it is durable would find none, and the row
             // that it inserts would stay `Started`.
             self.watermark.reached(self.next()).await?;
         }
-        let (mut events, mut in_doubt, mut extras) = (Vec::new(), Vec::new(), AppendExtras::default());
+        let mut found = Vec::new();
         for (command, invocation) in open {
-            let mut update = self.in_doubt(&invocation);
+            let update = self.in_doubt(&invocation);
             let row = self.asking(|| self.shared.store.entry(&self.id, &update.key)).await?;
+            found.push((command, invocation, update, row));
+        }
+        // Meanwhile somebody else may have gone on with a call that undoes a step: it is theirs.
+        found.retain(|(command, ..)| of(command));
+        let (mut events, mut in_doubt, mut extras) = (Vec::new(), Vec::new(), AppendExtras::default());
+        for (command, invocation, mut update, row) in found {
             // A row of an earlier claim may stand for a call that was made.
             if row.as_ref().is_some_and(|row| row.epoch == self.epoch) && self.take_uncalled(&invocation) {
                 (update.status, update.committed) = (LedgerStatus::Failed, true);
@@ -54,16 +60,33 @@ impl Run {
             extras.ledger.extend(row.filter(|row| !row.committed).map(|_| update));
         }
         events.extend(in_doubt);
-        if let Some(scopes) = scopes {
-            let lost = |command: &CommandId| scopes.iter().any(|scope| command.is_within(scope));
-            extras.streams = self.drop_streams(lost).await;
-        }
         Ok((events, extras))
+    }
+
+    /// As [`Run::abandon`], of branches that lost a race; also what they sent to streams.
+    ///
+    /// # Errors
+    /// [`Fault`] when the store fails.
+    pub(crate) async fn abandon_lost(&self, scopes: &[String]) -> Result<(Vec<Event>, AppendExtras), Fault> {
+        let _in_flight = self.in_flight_here();
+        let lost = |command: &CommandId| self.is_lost_with(command, scopes);
+        let streams = self.drop_streams(lost).await;
+        let (events, extras) = self.abandon(lost).await?;
+        Ok((events, AppendExtras { streams, ..extras }))
     }
 
     /// Notes that a call was dropped between its intent, which may be durable or not, and its body.
     pub(crate) fn note_uncalled(&self, invocation: InvocationId) {
         self.lock().uncalled.push(invocation);
+    }
+
+    /// Whether a call was dropped between its intent and its body, and nothing says so yet.
+    pub(super) fn has_uncalled(&self, command: &CommandId) -> bool {
+        let state = self.lock();
+        let of = |(of, invocation): &(CommandId, InvocationId)| {
+            of == command && state.uncalled.contains(invocation)
+        };
+        state.obligations.invocations().iter().any(of)
     }
 
     fn take_uncalled(&self, invocation: &InvocationId) -> bool {
@@ -112,6 +135,7 @@ impl Run {
         state.cancellation = Arc::default();
         state.history = history;
         state.undoing = HashMap::default();
+        state.undoers = HashMap::default();
     }
 
     /// Replaces the history that commands are matched with, and returns the one before.

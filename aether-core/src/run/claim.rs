@@ -109,6 +109,8 @@ pub(super) struct State {
     pub(super) undos: HashMap<CommandId, Undo>,
     /// Steps that were undone here, or are being undone.
     pub(super) undoing: HashMap<CommandId, Arc<Undoing>>,
+    /// By the call that undoes a step: the `cx.compensate()` that makes it, or was the last to.
+    pub(super) undoers: HashMap<CommandId, CommandId>,
     /// Durable waits, each with its time limit.
     pub(super) waits: BTreeMap<CommandId, Option<Timestamp>>,
     /// Messages that were read from the store and that no wait has taken.

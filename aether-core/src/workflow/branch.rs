@@ -320,7 +320,7 @@ fn losers(race: &CommandId, winner: usize, count: usize) -> Vec<String> {
 async fn decide(run: &Arc<Run>, command: &CommandId, winner: usize, losers: &[String]) {
     // The losers are dropped by now, so none of them starts another call between the list of what they have in flight and
     // the append that abandons it.
-    let (mut events, extras) = match run.abandon(Some(losers)).await {
+    let (mut events, extras) = match run.abandon_lost(losers).await {
         Ok(abandoned) => abandoned,
         Err(fault) => return run.stop(fault).await,
     };

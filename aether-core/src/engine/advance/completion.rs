@@ -120,7 +120,7 @@ impl RunCompletion {
                 other => return Err(other),
             }
         }
-        let (mut events, mut extras) = abandon(run).await?;
+        let (mut events, mut extras) = leave(run).await?;
         // What was decided before stays so: then a request came after it.
         extras.unless_asked_to_end = !self.unwinding && self.gives_way();
         let event = with_uncompensated(self.end, run);
@@ -147,7 +147,7 @@ impl RunCompletion {
     /// crash the run resumes with its unwinding, and never with workflow code, which was over. Only what is decided so is
     /// told to children: a worker that has lost the run is refused here, and sends nothing.
     async fn decide(&mut self, run: &Run) -> Result<(), DriveEnd> {
-        let (mut events, mut extras) = abandon(run).await?;
+        let (mut events, mut extras) = leave(run).await?;
         events.push(RunUnwinding { end: Box::new(self.end.clone()) }.into());
         extras.consumed = std::mem::take(&mut self.consumed);
         extras.unless_asked_to_end = self.gives_way();
@@ -208,7 +208,16 @@ fn has_children(run: &Run) -> bool {
 
 /// The events that abandon the invocations in flight; their outcome is unknown from here on.
 pub(crate) async fn abandon(run: &Run) -> Result<(Vec<Event>, AppendExtras), DriveEnd> {
-    unless_failed(run, run.abandon(None)).await?.map_err(DriveEnd::Fault)
+    unless_failed(run, run.abandon(|_| true)).await?.map_err(DriveEnd::Fault)
+}
+
+/// As [`abandon`], behind what only earlier generations recorded of calls that undo steps: whoever reads this journal must
+/// find it, and the unwinding goes on with it.
+async fn leave(run: &Run) -> Result<(Vec<Event>, AppendExtras), DriveEnd> {
+    let (abandoned, extras) = abandon(run).await?;
+    let mut events = run.with_obligations(|obligations| obligations.all_begun_before());
+    events.extend(abandoned);
+    Ok((events, extras))
 }
 
 /// The terminal event of a workflow that returned.

@@ -105,7 +105,7 @@ struct Journal {
 /// What was recorded of commands that undo others and have no answer.
 #[derive(Default)]
 struct Undoing {
-    /// Few runs undo anything before they end.
+    /// Few runs undo anything before they end, or have begun to in an earlier generation.
     is_begun: bool,
     events: BTreeMap<CommandId, Vec<Event>>,
     answered: BTreeSet<CommandId>,
@@ -113,7 +113,11 @@ struct Undoing {
 
 impl Undoing {
     fn note(&mut self, event: &Event) {
-        self.is_begun |= matches!(event, Event::NodeStarted(e) if e.command.name() == COMPENSATE);
+        self.is_begun |= match event {
+            Event::NodeStarted(e) => e.command.name() == COMPENSATE,
+            Event::RunContinued(e) => e.carried.is_some(),
+            _ => false,
+        };
         if !self.is_begun {
             return;
         }

@@ -16,6 +16,7 @@ use crate::run::fault::Fault;
 use crate::run::log;
 use crate::run::next_generation::NextGeneration;
 use crate::run::program::Children;
+use crate::sched::HashMap;
 use crate::store::api::Store;
 use crate::store::append::StatusChange;
 use crate::store::error::StoreError;
@@ -35,11 +36,12 @@ pub(crate) async fn renew(
 ) -> Result<(), DriveEnd> {
     // A child that is being started right now would not be carried along.
     run.children_are_started().await;
-    // Their events would go with the old journal; what they say stays in the ledger.
-    let (_events, mut extras) = abandon(run).await?;
+    // Their events would go with the old journal; what they say stays in the ledger, and of calls that undo steps it is
+    // carried along.
+    let (abandoned, mut extras) = abandon(run).await?;
     // Commands of the next generation may have the same names.
     extras.streams = run.drop_streams(|_| true).await;
-    let carried = unless_failed(run, carried(run, children)).await??;
+    let carried = unless_failed(run, carried(run, children, abandoned)).await??;
     let Stored { record, previous, first } = stored(run).await?;
     let mut events = vec![
         RunCreated {
@@ -145,17 +147,38 @@ async fn beginning(store: &dyn Store, run: &Run) -> Result<Option<Beginning>, St
 }
 
 /// What the run owes, without the children that have ended.
-async fn carried(run: &Run, children: &dyn Children) -> Result<Option<Payload>, DriveEnd> {
+async fn carried(
+    run: &Run,
+    children: &dyn Children,
+    abandoned: Vec<Event>,
+) -> Result<Option<Payload>, DriveEnd> {
     let mut open = BTreeSet::new();
     for child in run.with_obligations(|obligations| obligations.children()) {
         if run.insist(|| children.ended(child.clone())).await.is_none() {
             open.insert(child);
         }
     }
-    let carried = run.with_obligations(|obligations| obligations.carry(|child| open.contains(child)));
+    let begun = begun(run, abandoned).await;
+    let carried = run.with_obligations(|obligations| obligations.carry(|child| open.contains(child), &begun));
     if carried.is_empty() {
         return Ok(None);
     }
     let unencodable = |error| crate::run::append::unencodable(run, error);
     Payload::encode(&carried).map(Some).map_err(|error| DriveEnd::Fault(unencodable(error).into()))
+}
+
+/// What is recorded of calls that undo steps and have no outcome, by their places; `abandoned` is not in the journal.
+async fn begun(run: &Run, abandoned: Vec<Event>) -> HashMap<String, Vec<Event>> {
+    let places = run.with_obligations(|obligations| obligations.begun_places());
+    let mut begun = HashMap::<String, Vec<Event>>::default();
+    if places.is_empty() {
+        return begun;
+    }
+    let recorded = run.recorded_of(|command| places.contains(command.place())).await;
+    for event in recorded.into_iter().chain(abandoned) {
+        if let Some(place) = event.command().map(|command| command.place().to_owned()) {
+            begun.entry(place).or_default().push(event);
+        }
+    }
+    begun
 }
