@@ -25,6 +25,7 @@ pub(crate) mod reply_receiver;
 pub(crate) mod requested;
 pub(crate) mod shared;
 pub(crate) mod taken;
+pub(crate) mod undoers;
 pub(crate) mod undoing;
 pub(crate) mod unreadable;
 pub(crate) mod version;
