@@ -22,7 +22,8 @@ use jiff::Timestamp;
 
 use crate::batch::Batch;
 use crate::error::OpError;
-use crate::row;
+use crate::reader;
+use crate::row::{self, DAMAGED};
 use crate::statements::Head;
 use crate::waits;
 
@@ -41,6 +42,14 @@ SELECT wake_at, no, queue, queue_key FROM aether_runs
 WHERE owner IS NOT NULL AND owner IN (SELECT value FROM json_each(?3))
     AND (wake_at <= ?1 OR status = 'running') AND parked = 0 AND code IN (SELECT value FROM json_each(?2))
 ORDER BY wake_at, no";
+
+/// A due run that can be read, and who holds it.
+struct Due {
+    /// `None`: it was being advanced, and nothing says since when.
+    wake_at: Option<i64>,
+    no: i64,
+    owner: Option<WorkerId>,
+}
 
 impl Batch<'_> {
     /// Replaces what is listed of a run's open waits, unless its journal is not at `next` any more.
@@ -192,7 +201,7 @@ impl Batch<'_> {
         head.ok_or_else(|| OpError::Refused(StoreError::UnknownRun { run: run.clone() }))
     }
 
-    /// Claims runs that no worker holds.
+    /// Claims runs that no worker holds. One damaged run keeps no other from being claimed.
     pub(crate) fn claim(&mut self, request: &ClaimRequest) -> Result<Vec<Lease>, OpError> {
         let mut silent = Vec::new();
         for worker in &request.silent {
@@ -200,29 +209,28 @@ impl Batch<'_> {
                 silent.push(worker.id.as_str());
             }
         }
-        let mut found = self.claimable(request, &row::json_list(silent))?;
-        let is_chosen = request.only.is_some() || !request.adopt.is_empty();
-        let queued = match is_chosen {
-            true => Vec::new(),
-            false => {
-                let room = places_of_queues(request.limit, found.len(), request.others_first);
-                self.take_queued(request, room)?
-            }
-        };
-        found.truncate(request.limit.saturating_sub(queued.len()).max(if is_chosen {
-            usize::MAX
-        } else {
-            0
-        }));
-        let found = found.into_iter().map(|no| TakenRun { run: no, slot: true });
-        let found: Vec<_> = found.chain(queued).collect();
-        let mut leases = Vec::with_capacity(found.len());
-        for TakenRun { run: no, slot } in found {
-            match self.readable(no) {
-                Ok(_) if is_chosen && !self.may_take(no, request)? => {}
-                Ok(owner) => leases.push(self.lease(no, owner, request, slot)?),
-                // One damaged run must not keep the others from being claimed.
-                Err(OpError::Row(reason)) if request.only.is_none() && request.adopt.is_empty() => {
+        let silent = row::json_list(silent);
+        if request.only.is_some() || !request.adopt.is_empty() {
+            return self.claim_chosen(request, &silent);
+        }
+        let mut due = self.due(request, &silent)?;
+        let room = places_of_queues(request.limit, due.len(), request.others_first);
+        let queued = self.take_queued(request, room)?;
+        due.truncate(request.limit.saturating_sub(queued.len()));
+        let due = due.into_iter().map(|Due { no, owner, .. }| (no, owner, true));
+        let queued = queued.into_iter().map(|TakenRun { run, slot }| (run, None, slot));
+        due.chain(queued).map(|(no, owner, slot)| self.lease(no, owner, request, slot)).collect()
+    }
+
+    /// Claims the runs that a request names, as far as it may have them.
+    fn claim_chosen(&mut self, request: &ClaimRequest, silent: &str) -> Result<Vec<Lease>, OpError> {
+        let is_one_of_many = request.adopt.len() > 1;
+        let mut leases = Vec::new();
+        for no in self.chosen(request, silent)? {
+            match reader::holder(self.conn, no) {
+                Ok(_) if !self.may_take(no, request)? => {}
+                Ok(owner) => leases.push(self.lease(no, owner, request, true)?),
+                Err(OpError::Row(reason)) if is_one_of_many => {
                     tracing::warn!(number = no, %reason, "a damaged run is left alone");
                 }
                 Err(error) => return Err(error),
@@ -231,20 +239,12 @@ impl Batch<'_> {
         Ok(leases)
     }
 
-    /// Numbers of the runs that a request may get; `silent` are names of workers, as JSON.
-    fn claimable(&self, request: &ClaimRequest, silent: &str) -> Result<Vec<i64>, OpError> {
+    /// Numbers of the runs that a request names and may get; `silent` are names of workers, as JSON.
+    fn chosen(&self, request: &ClaimRequest, silent: &str) -> Result<Vec<i64>, OpError> {
         let number = |row: &Row<'_>| row.get(0);
-        let codes = row::json_list(request.codes.iter().map(CodeId::as_str));
         let free = "(owner IS NULL OR owner IN (SELECT value FROM json_each(?2)))";
-        let found = if !request.adopt.is_empty() {
-            let runs = row::json_list(request.adopt.iter().map(RunId::as_str));
-            let sql = format!(
-                "SELECT no FROM aether_runs WHERE id IN (SELECT value FROM json_each(?1)) AND NOT {OVER} AND {free}
-                 ORDER BY no"
-            );
-            let mut statement = self.conn.prepare_cached(&sql)?;
-            statement.query_map(params![runs, silent], number)?.collect::<Result<_, _>>()?
-        } else if let Some(run) = &request.only {
+        let found = if let Some(run) = request.only.as_ref().filter(|_| request.adopt.is_empty()) {
+            let codes = row::json_list(request.codes.iter().map(CodeId::as_str));
             let sql = format!(
                 "SELECT no FROM aether_runs WHERE id = ?1 AND NOT {OVER} AND {free}
                  AND parked = 0 AND code IN (SELECT value FROM json_each(?3))"
@@ -252,42 +252,41 @@ impl Batch<'_> {
             let mut statement = self.conn.prepare_cached(&sql)?;
             statement.query_map(params![run.as_str(), silent, codes], number)?.collect::<Result<_, _>>()?
         } else {
-            return self.due(request, &codes, silent);
+            let runs = row::json_list(request.adopt.iter().map(RunId::as_str));
+            let sql = format!(
+                "SELECT no FROM aether_runs WHERE id IN (SELECT value FROM json_each(?1)) AND NOT {OVER} AND {free}
+                 ORDER BY no"
+            );
+            let mut statement = self.conn.prepare_cached(&sql)?;
+            statement.query_map(params![runs, silent], number)?.collect::<Result<_, _>>()?
         };
         Ok(found)
     }
 
-    /// Due runs outside of queues, and those of silent workers: the longest due first.
-    fn due(&self, request: &ClaimRequest, codes: &str, silent: &str) -> Result<Vec<i64>, OpError> {
-        let (now, limit) = (request.now.as_microsecond(), row::int(request.limit as u64));
-        let mut found: Vec<(i64, i64)> = Vec::new();
+    /// Due runs outside of queues, and those of silent workers: the longest due first. A damaged one takes no place.
+    fn due(&self, request: &ClaimRequest, silent: &str) -> Result<Vec<Due>, OpError> {
+        let (now, limit) = (request.now.as_microsecond(), request.limit);
+        let codes = row::json_list(request.codes.iter().map(CodeId::as_str));
+        let read = |row: &Row<'_>| {
+            let (wake_at, no) = (row.get(0)?, row.get(1)?);
+            Ok(Due { wake_at, no, owner: reader::holder(self.conn, no)? })
+        };
+        let mut found = Vec::new();
         if request.serves.others {
             let mut statement = self.conn.prepare_cached(DUE)?;
-            let due =
-                statement.query_map(params![now, codes, limit], |row| Ok((row.get(0)?, row.get(1)?)))?;
-            found = due.collect::<Result<_, _>>()?;
+            let most = row::int(limit.saturating_add(DAMAGED) as u64);
+            let rows = statement.query(params![now, codes, most])?;
+            found = row::readable(rows, limit, "a due run", |row| read(row).map(Some))?;
         }
-        let others = found.len();
         let mut statement = self.conn.prepare_cached(DUE_OF_SILENT)?;
-        let mut rows = statement.query(params![now, codes, silent])?;
-        while found.len() - others < request.limit
-            && let Some(row) = rows.next()?
-        {
-            if request.serves.takes(row::place(row, 2)?.as_ref()) {
-                found.push((row.get(0)?, row.get(1)?));
-            }
-        }
-        found.sort_unstable();
-        found.truncate(request.limit);
-        Ok(found.into_iter().map(|(_, no)| no).collect())
-    }
-
-    /// Whether the row of a run can be read at all; who holds the run.
-    fn readable(&mut self, no: i64) -> Result<Option<WorkerId>, OpError> {
-        let sql = format!("SELECT {} FROM aether_runs WHERE no = ?1", *row::RUN);
-        let mut statement = self.conn.prepare_cached(&sql)?;
-        let mut rows = statement.query(params![no])?;
-        rows.next()?.map_or(Ok(None), |row| row::run(row).map(|run| run.owner))
+        let rows = statement.query(params![now, codes, silent])?;
+        found.append(&mut row::readable(rows, limit, "a run of a silent worker", |row| {
+            let is_taken = request.serves.takes(row::place(row, 2)?.as_ref());
+            is_taken.then(|| read(row)).transpose()
+        })?);
+        found.sort_unstable_by_key(|due| (due.wake_at, due.no));
+        found.truncate(limit);
+        Ok(found)
     }
 
     fn lease(

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use rusqlite::{Connection, Row, ToSql, params};
+use rusqlite::{Connection, ToSql, params};
 
 use aether_core::id::{CodeId, WorkerId};
 use aether_core::queue::Serves;
@@ -52,29 +52,24 @@ pub(crate) fn definitions(conn: &Connection) -> Result<Vec<DefinitionRecord>, Op
     let mut statement = conn.prepare_cached(
         "SELECT code, workflow, version, definition, first_seen FROM aether_definitions ORDER BY first_seen, code",
     )?;
-    let mut rows = statement.query([])?;
-    let mut found = Vec::new();
-    while let Some(row) = rows.next()? {
-        found.push(DefinitionRecord {
+    row::readable(statement.query([])?, usize::MAX, "a definition", |row| {
+        Ok(Some(DefinitionRecord {
             code: CodeId::from(row.get::<_, String>(0)?),
             workflow: row.get(1)?,
             version: row.get(2)?,
             definition: row::payload(row.get(3)?)?,
             first_seen: row::time(row.get(4)?)?,
-        });
-    }
-    Ok(found)
+        }))
+    })
 }
 
 /// The codes of all registered workers but one, each with its worker.
 pub(crate) fn codes_of_others(conn: &Connection, me: &WorkerId) -> Result<Vec<(WorkerId, CodeId)>, OpError> {
     let mut statement = conn
         .prepare_cached("SELECT worker, code FROM aether_worker_codes WHERE worker <> ?1 ORDER BY worker")?;
-    let pair = |row: &Row<'_>| {
-        Ok((WorkerId::from(row.get::<_, String>(0)?), CodeId::from(row.get::<_, String>(1)?)))
-    };
-    let pairs = statement.query_map([me.as_str()], pair)?;
-    Ok(pairs.collect::<Result<_, _>>()?)
+    row::readable(statement.query([me.as_str()])?, usize::MAX, "a code of a worker", |row| {
+        Ok(Some((WorkerId::from(row.get::<_, String>(0)?), CodeId::from(row.get::<_, String>(1)?))))
+    })
 }
 
 /// What each registered worker but one advances.
@@ -98,24 +93,22 @@ pub(crate) fn serving_of_others(
 fn serves(conn: &Connection) -> Result<BTreeMap<WorkerId, Serves>, OpError> {
     let mut statement =
         conn.prepare_cached("SELECT worker, serves FROM aether_workers WHERE serves IS NOT NULL")?;
-    let mut rows = statement.query([])?;
-    let mut found = BTreeMap::new();
-    while let Some(row) = rows.next()? {
+    let found = row::readable(statement.query([])?, usize::MAX, "what a worker serves", |row| {
         let (worker, text): (String, String) = (row.get(0)?, row.get(1)?);
         let serves = serde_json::from_str(&text);
         let serves = serves.map_err(|error| OpError::Row(format!("what {worker} serves: {error}")))?;
-        found.insert(WorkerId::from(worker), serves);
-    }
-    Ok(found)
+        Ok(Some((WorkerId::from(worker), serves)))
+    });
+    Ok(found?.into_iter().collect())
 }
 
 /// Every worker that is registered or holds runs.
 pub(crate) fn known_workers(conn: &Connection) -> Result<Vec<KnownWorker>, OpError> {
     let mut known: Vec<_> = reader::workers(conn)?.into_iter().map(KnownWorker::of).collect();
     let mut statement = conn.prepare_cached("SELECT worker, renewals, lease FROM aether_workers")?;
-    let mut rows = statement.query([])?;
-    while let Some(row) = rows.next()? {
-        let worker = reader::worker(row)?;
+    for worker in
+        row::readable(statement.query([])?, usize::MAX, "a worker", |row| reader::worker(row).map(Some))?
+    {
         if known.iter().all(|holder| holder.id != worker.id) {
             known.push(KnownWorker::of(worker));
         }
@@ -141,24 +134,27 @@ pub(crate) fn foreign(conn: &Connection, query: &ForeignRuns) -> Result<Vec<RunR
         (now.as_microsecond(), serde_json::Value::from_iter(renewals).to_string())
     });
     let codes = row::json_list(query.codes.iter().map(CodeId::as_str));
-    let after = query.after.map_or(0, |place| row::int(place.number()));
-    let limit = if query.limit == 0 { -1 } else { row::int(query.limit as u64) };
-    let mut values: Vec<&dyn ToSql> = vec![&codes, &after, &limit];
-    if let Some((now, silent)) = &due {
-        values.extend([now as &dyn ToSql, silent]);
-    }
+    let mut after = query.after.map_or(0, |place| row::int(place.number()));
+    let (limit, most) = (row::limit(query.limit), row::most(query.limit));
     let mut statement = conn.prepare_cached(&foreign_sql(due.is_some()))?;
-    let mut rows = statement.query(&*values)?;
     let mut found = Vec::new();
-    while let Some(row) = rows.next()? {
-        match row::run(row) {
-            Ok(run) => found.push(run),
-            // One damaged run must not hide the others.
-            Err(OpError::Row(reason)) => tracing::warn!(%reason, "a damaged run is left alone"),
-            Err(error) => return Err(error),
+    loop {
+        let mut values: Vec<&dyn ToSql> = vec![&codes, &after, &limit];
+        if let Some((now, silent)) = &due {
+            values.extend([now as &dyn ToSql, silent]);
         }
+        let (mut read, mut last) = (0, after);
+        found.append(&mut row::readable(statement.query(&*values)?, most, "a run", |row| {
+            (read, last) = (read + 1, row.get(row::RUN_NO)?);
+            row::run(row).map(Some)
+        })?);
+        // A page is as long as there are runs for it: who reads pages takes a shorter one for the last.
+        if found.len() >= most || read < most {
+            found.truncate(most);
+            return Ok(found);
+        }
+        after = last;
     }
-    Ok(found)
 }
 
 /// One step through the index for each code of open runs, then one search for each of them that is not known.

@@ -44,6 +44,15 @@ impl OpError {
         }
     }
 
+    /// Whether the same may succeed later.
+    pub(crate) fn is_transient(&self) -> bool {
+        match self {
+            Self::Refused(error) => matches!(error, StoreError::Locked { .. } | StoreError::Full { .. }),
+            Self::Sqlite(error) => is_transient(error),
+            Self::Row(_) => false,
+        }
+    }
+
     /// As [`OpError::into_store_error`], of a failure to open `path`.
     pub(crate) fn into_open_error(self, path: &Path, store: &str) -> StoreError {
         match self {

@@ -57,16 +57,11 @@ pub(crate) fn due(conn: &Connection, query: &DueStarts) -> Result<Vec<KeyedStart
     let workflows = row::json_list(query.workflows.iter().map(String::as_str));
     let sql = format!(
         "SELECT {COLUMNS} FROM aether_keyed_starts
-         WHERE due_at <= ?1 AND workflow IN (SELECT value FROM json_each(?2)) ORDER BY due_at, name LIMIT ?3"
+         WHERE due_at <= ?1 AND workflow IN (SELECT value FROM json_each(?2)) ORDER BY due_at, name"
     );
     let mut statement = conn.prepare_cached(&sql)?;
-    let limit = row::int(query.limit as u64);
-    let mut rows = statement.query(params![query.now.as_microsecond(), workflows, limit])?;
-    let mut due = Vec::new();
-    while let Some(row) = rows.next()? {
-        due.push(read(row)?);
-    }
-    Ok(due)
+    let rows = statement.query(params![query.now.as_microsecond(), workflows])?;
+    row::readable(rows, query.limit, "a keyed start", |row| read(row).map(Some))
 }
 
 fn read(row: &Row<'_>) -> Result<KeyedStart, OpError> {

@@ -51,7 +51,7 @@ impl Batch<'_> {
             .prepare_cached("SELECT renewals FROM aether_workers WHERE worker = ?1")?
             .query_row([worker.as_str()], |row| row.get(0))
             .optional()?;
-        renewals.map_or(Ok(0), |renewals| row::nat(renewals, "renewals"))
+        Ok(renewals.map_or(0, row::renewals))
     }
 
     /// Renews the leases of a worker; returns the runs that others took from it and that it has not noticed.
@@ -64,7 +64,7 @@ impl Batch<'_> {
         self.conn
             .prepare_cached(
                 "INSERT INTO aether_workers(worker, renewals, lease) VALUES(?1, 1, ?2)
-                 ON CONFLICT(worker) DO UPDATE SET renewals = renewals + 1, lease = excluded.lease",
+                 ON CONFLICT(worker) DO UPDATE SET renewals = max(renewals, 0) + 1, lease = excluded.lease",
             )?
             .execute(params![worker.as_str(), row::micros(lease)])?;
         for LostRun { run, epoch } in noticed {
@@ -79,12 +79,9 @@ impl Batch<'_> {
             "SELECT runs.id, aether_lost.epoch FROM aether_lost
              JOIN aether_runs AS runs ON runs.no = aether_lost.run_no WHERE aether_lost.worker = ?1 ORDER BY aether_lost.run_no, aether_lost.epoch",
         )?;
-        let mut rows = statement.query([worker.as_str()])?;
-        let mut lost = Vec::new();
-        while let Some(row) = rows.next()? {
-            lost.push(LostRun { run: row::run_id(row.get(0)?)?, epoch: row::nat(row.get(1)?, "epoch")? });
-        }
-        Ok(lost)
+        row::readable(statement.query([worker.as_str()])?, usize::MAX, "a run that was lost", |row| {
+            Ok(Some(LostRun { run: row::run_id(row.get(0)?)?, epoch: row::nat(row.get(1)?, "epoch")? }))
+        })
     }
 
     /// Frees every run of a worker that has died. Those that it was advancing are due `now`: their due times are those of its

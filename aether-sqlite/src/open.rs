@@ -23,14 +23,18 @@ const TRIES: usize = 3;
 
 /// The writer's connection, ready to use.
 pub(crate) fn open(path: &Path, store: &str, options: &SqliteOptions) -> Result<Connection, StoreError> {
+    try_to_open(path, store, options).map_err(|error| error.into_open_error(path, store))
+}
+
+/// As [`open`], with an error that still says whether it may pass.
+pub(crate) fn try_to_open(path: &Path, store: &str, options: &SqliteOptions) -> Result<Connection, OpError> {
     for _ in 0..TRIES {
-        let opened = connect(path, store, options).map_err(|error| error.into_open_error(path, store))?;
-        if let Some(conn) = opened {
+        if let Some(conn) = connect(path, store, options)? {
             return Ok(conn);
         }
     }
     let reason = format!("{} was replaced again and again while it was opened: start again", path.display());
-    Err(StoreError::Lost { store: store.into(), reason })
+    Err(OpError::Refused(StoreError::Lost { store: store.into(), reason }))
 }
 
 /// A connection to look at the file with, and the version of the engine's tables in it, 0 where it has none. See [`Look`].

@@ -16,7 +16,8 @@ use aether_core::store::{ClaimRequest, Limit, LimitKind, NewRun, QueuePosition, 
 
 use crate::batch::Batch;
 use crate::error::OpError;
-use crate::row::{self, OPEN};
+use crate::reader;
+use crate::row::{self, DAMAGED, OPEN};
 
 impl Batch<'_> {
     /// Sets a limit, and looks again at what the former one kept back.
@@ -108,23 +109,22 @@ impl Batch<'_> {
     }
 }
 
-/// All limits, by pattern and kind. One of a kind that this build does not know is left out.
+/// All limits, by pattern and kind. One of a kind that this build does not know is left out, and so is one that cannot be
+/// read.
 pub(crate) fn limits(conn: &Connection) -> Result<Vec<Limit>, OpError> {
     let mut statement =
         conn.prepare_cached("SELECT pattern, kind, n, per FROM aether_limits ORDER BY pattern, kind")?;
-    let mut rows = statement.query([])?;
-    let mut limits = Vec::new();
-    while let Some(row) = rows.next()? {
+    row::readable(statement.query([])?, usize::MAX, "a limit", |row| {
         let (pattern, kind): (String, String) = (row.get(0)?, row.get(1)?);
         let per: Option<i64> = row.get(3)?;
         let per: Option<u64> = per.map(|per| row::nat::<StoreError>(per, "span of a limit")).transpose()?;
         let pattern = LimitPattern::new(pattern).map_err(|error| OpError::Row(error.to_string()))?;
-        match LimitKind::parse(&kind, row.get(2)?, per.map(Duration::from_micros)) {
-            Some(kind) => limits.push(Limit { pattern, kind }),
-            None => tracing::warn!(%pattern, kind, "a limit of a newer build is left out"),
+        let known = LimitKind::parse(&kind, row.get(2)?, per.map(Duration::from_micros));
+        if known.is_none() {
+            tracing::warn!(%pattern, kind, "a limit of a newer build is left out");
         }
-    }
-    Ok(limits)
+        Ok(known.map(|kind| Limit { pattern, kind }))
+    })
 }
 
 /// Why a run has no turn.
@@ -187,11 +187,13 @@ fn count(
 struct Lanes<'c> {
     conn: &'c Connection,
     codes: BTreeSet<&'c str>,
+    /// Numbers of runs that cannot be read. They stay where they are, and are no part of what can be taken.
+    damaged: BTreeSet<i64>,
 }
 
 impl<'c> Lanes<'c> {
     fn new(conn: &'c Connection, codes: impl IntoIterator<Item = &'c str>) -> Self {
-        Self { conn, codes: codes.into_iter().collect() }
+        Self { conn, codes: codes.into_iter().collect(), damaged: BTreeSet::new() }
     }
 
     fn execute(&self, sql: &str, params: impl rusqlite::Params) -> Result<usize, OpError> {
@@ -232,18 +234,41 @@ impl<'c> Lanes<'c> {
         Ok(code)
     }
 
-    /// The first run of a code in a lane: its rank and number.
-    fn first(&self, queue: &str, key: &str, begun: bool, code: &str) -> Result<Option<(i64, i64)>, OpError> {
-        let first = self
-            .conn
-            .prepare_cached(
-                "SELECT rank, no FROM aether_runs INDEXED BY aether_runs_ready
-                 WHERE queue = ?1 AND queue_key = ?2 AND begun = ?3 AND code = ?4 AND ready IS NOT NULL
-                 ORDER BY rank, no LIMIT 1",
-            )?
-            .query_row(params![queue, key, begun, code], |row| Ok((row.get(0)?, row.get(1)?)))
-            .optional()?;
-        Ok(first)
+    /// The first run of a code in a lane that can be read: its rank and number.
+    fn first(
+        &mut self,
+        queue: &str,
+        key: &str,
+        begun: bool,
+        code: &str,
+    ) -> Result<Option<(i64, i64)>, OpError> {
+        let mut statement = self.conn.prepare_cached(
+            "SELECT rank, no FROM aether_runs INDEXED BY aether_runs_ready
+             WHERE queue = ?1 AND queue_key = ?2 AND begun = ?3 AND code = ?4 AND ready IS NOT NULL
+             ORDER BY rank, no LIMIT ?5",
+        )?;
+        let rows = statement.query(params![queue, key, begun, code, row::int(DAMAGED as u64 + 1)])?;
+        let first = row::readable(rows, 1, "a ready run", |row| {
+            let first = (row.get(0)?, row.get(1)?);
+            Ok(self.is_readable(first.1)?.then_some(first))
+        });
+        Ok(first?.pop())
+    }
+
+    /// Whether the row of a run can be read: before it is taken, since a slot or a start that it had would be lost.
+    fn is_readable(&mut self, no: i64) -> Result<bool, OpError> {
+        if self.damaged.contains(&no) {
+            return Ok(false);
+        }
+        match reader::holder(self.conn, no) {
+            Ok(_) => Ok(true),
+            Err(OpError::Row(reason)) => {
+                tracing::warn!(number = no, %reason, "a damaged run of a queue is left alone");
+                self.damaged.insert(no);
+                Ok(false)
+            }
+            Err(error) => Err(error),
+        }
     }
 }
 
@@ -263,7 +288,8 @@ impl QueueCounts for Lanes<'_> {
             )?
             .query_row(params![counter, n], |row| row.get(0))
             .optional()?;
-        at.map(row::time).transpose()
+        // One that is no time is none that could hold others back.
+        Ok(at.and_then(|at| row::time::<StoreError>(at).ok()))
     }
 }
 
@@ -278,12 +304,12 @@ impl QueueTable for Lanes<'_> {
                  AND parked = 0 AND ready IS NULL
              ORDER BY wake_at LIMIT ?2",
         )?;
-        let read = |row: &Row<'_>| {
-            Ok((row.get(0)?, row.get::<_, String>(1)?, row.get::<_, String>(2)?, row.get(3)?, row.get(4)?))
-        };
         let limit = row::int(most as u64);
-        let due = statement.query_map([now, limit], read)?.collect::<Result<Vec<_>, _>>()?;
-        for (no, queue, key, begun, since) in due {
+        let due = row::readable(statement.query([now, limit])?, most, "a due run of a queue", |row| {
+            let place: (String, String) = (row.get(1)?, row.get(2)?);
+            Ok(Some((row.get(0)?, place, row.get(3)?, row.get(4)?)))
+        });
+        for (no, (queue, key), begun, since) in due? {
             self.make_ready(no, &queue, &key, begun, since)?;
         }
         self.execute(
@@ -309,16 +335,13 @@ impl QueueTable for Lanes<'_> {
                  AND code IN (SELECT value FROM json_each(?2))
              ORDER BY lapses_at, no",
         )?;
-        let mut rows = statement.query(params![now.as_microsecond(), codes])?;
-        let mut lapsed = Vec::new();
-        while lapsed.len() < most
-            && let Some(row) = rows.next()?
-        {
-            let place = QueuePlace { queue: row.get(1)?, key: row.get(2)?, priority: 0 };
-            if serves.takes(Some(&place)) {
-                lapsed.push((row.get(0)?, place));
-            }
-        }
+        let rows = statement.query(params![now.as_microsecond(), codes])?;
+        let lapsed = row::readable(rows, most, "a run that has expired", |row| {
+            let (no, queue, key) = (row.get(0)?, row.get(1)?, row.get(2)?);
+            let place = QueuePlace { queue, key, priority: 0 };
+            let is_taken = serves.takes(Some(&place)) && self.is_readable(no)?;
+            Ok(is_taken.then_some((no, place)))
+        })?;
         lapsed.iter().try_for_each(|(no, place)| self.take(no, place))?;
         Ok(lapsed.into_iter().map(|(no, _)| no).collect())
     }
@@ -329,25 +352,22 @@ impl QueueTable for Lanes<'_> {
              WHERE EXISTS(SELECT 1 FROM aether_lanes WHERE queue = queues.queue AND state = 0)
              ORDER BY served",
         )?;
-        let queues = statement.query_map([], |row| row.get(0))?;
-        Ok(queues.collect::<Result<_, _>>()?)
+        row::readable(statement.query([])?, usize::MAX, "a queue", |row| Ok(Some(row.get(0)?)))
     }
 
     fn lane(&mut self, queue: &str, after: Option<&Lane>, begun: bool) -> Result<Option<Lane>, OpError> {
         let sql = if begun {
             "SELECT time, key FROM aether_lanes INDEXED BY aether_lanes_begun
-             WHERE queue = ?1 AND state = 0 AND begun = 1 AND (time, key) > (?2, ?3) ORDER BY time, key LIMIT 1"
+             WHERE queue = ?1 AND state = 0 AND begun = 1 AND (time, key) > (?2, ?3) ORDER BY time, key"
         } else {
             "SELECT time, key FROM aether_lanes INDEXED BY aether_lanes_active
-             WHERE queue = ?1 AND state = 0 AND (time, key) > (?2, ?3) ORDER BY time, key LIMIT 1"
+             WHERE queue = ?1 AND state = 0 AND (time, key) > (?2, ?3) ORDER BY time, key"
         };
         let (time, key) = after.map_or((i64::MIN, ""), |after| (after.time, &*after.key));
-        let lane = self
-            .conn
-            .prepare_cached(sql)?
-            .query_row(params![queue, time, key], |row| Ok(Lane { time: row.get(0)?, key: row.get(1)? }))
-            .optional()?;
-        Ok(lane)
+        let mut statement = self.conn.prepare_cached(sql)?;
+        let rows = statement.query(params![queue, time, key])?;
+        let lane = |row: &Row<'_>| Ok(Some(Lane { time: row.get(0)?, key: row.get(1)? }));
+        Ok(row::readable(rows, 1, "a lane", lane)?.pop())
     }
 
     fn best(&mut self, queue: &str, key: &str, begun: bool) -> Result<Option<(i64, bool)>, OpError> {

@@ -203,6 +203,12 @@ pub(crate) fn run(conn: &Connection, run: &RunId) -> Result<Option<RunRecord>, O
     first(conn, &format!("SELECT {} FROM aether_runs WHERE id = ?1", *row::RUN), [run.as_str()], row::run)
 }
 
+/// Who holds a run, by its number; an error where its row cannot be read.
+pub(crate) fn holder(conn: &Connection, no: i64) -> Result<Option<WorkerId>, OpError> {
+    let sql = format!("SELECT {} FROM aether_runs WHERE no = ?1", *row::RUN);
+    Ok(first(conn, &sql, [no], row::run)?.and_then(|run: RunRecord| run.owner))
+}
+
 /// The earliest time at which a run that no worker holds is due.
 pub(crate) fn next_wake(conn: &Connection) -> Result<Option<Timestamp>, OpError> {
     // What waits for a turn waits for no time. Each of the three is the first entry of an index.
@@ -216,7 +222,7 @@ pub(crate) fn next_wake(conn: &Connection) -> Result<Option<Timestamp>, OpError>
         SELECT min(lapses_at) FROM aether_runs INDEXED BY aether_runs_lapses
         WHERE lapses_at IS NOT NULL AND owner IS NULL AND parked = 0)";
     let at: Option<i64> = conn.prepare_cached(sql)?.query_row([], |row| row.get(0))?;
-    at.map(row::time).transpose()
+    Ok(at.map(row::nearest_time))
 }
 
 /// The workers that hold runs, with their leases.
@@ -231,21 +237,17 @@ pub(crate) fn workers(conn: &Connection) -> Result<Vec<WorkerRecord>, OpError> {
          SELECT owner, renewals, lease FROM holders LEFT JOIN aether_workers ON worker = owner
          WHERE owner IS NOT NULL",
     )?;
-    let mut rows = statement.query([])?;
-    let mut workers = Vec::new();
-    while let Some(row) = rows.next()? {
-        workers.push(worker(row)?);
-    }
-    Ok(workers)
+    row::readable(statement.query([])?, usize::MAX, "a worker", |row| worker(row).map(Some))
 }
 
-/// A worker from its name, its renewals and its lease.
+/// A worker from its name, its renewals and its lease. One whose numbers are damaged counts as one that has not registered:
+/// its runs can be taken over.
 pub(crate) fn worker(row: &Row<'_>) -> Result<WorkerRecord, OpError> {
     let lease: Option<i64> = row.get(2)?;
     Ok(WorkerRecord {
         id: WorkerId::from(row.get::<_, String>(0)?),
-        renewals: row::nat(row.get::<_, Option<i64>>(1)?.unwrap_or(0), "renewals")?,
-        lease: lease.map(|lease| row::nat(lease, "lease").map(Duration::from_micros)).transpose()?,
+        renewals: row::renewals(row.get::<_, Option<i64>>(1)?.unwrap_or(0)),
+        lease: lease.and_then(|lease| u64::try_from(lease).ok()).map(Duration::from_micros),
     })
 }
 
@@ -267,20 +269,20 @@ pub(crate) fn unread_held(conn: &Connection, worker: &WorkerId) -> Result<Vec<(R
     let sql = "SELECT id, (SELECT max(seq) FROM aether_inbox WHERE run_no = no AND consumed IS NULL)
                FROM aether_runs INDEXED BY aether_runs_unread_held WHERE owner = ?1 AND unread > 0";
     let mut statement = conn.prepare_cached(sql)?;
-    let mut rows = statement.query([worker.as_str()])?;
-    let mut found = Vec::new();
-    while let Some(row) = rows.next()? {
+    row::readable(statement.query([worker.as_str()])?, usize::MAX, "a run with messages", |row| {
         let newest: Option<i64> = row.get(1)?;
-        found.push((row::run_id(row.get(0)?)?, row::nat(newest.unwrap_or(0), "message")?));
-    }
-    Ok(found)
+        Ok(Some((row::run_id(row.get(0)?)?, row::nat(newest.unwrap_or(0), "message")?)))
+    })
 }
 
 /// All workers that have registered and not retired.
 pub(crate) fn known_workers(conn: &Connection) -> Result<Vec<WorkerId>, OpError> {
     let mut statement = conn.prepare_cached("SELECT worker FROM aether_workers")?;
-    let workers = statement.query_map([], |row| row.get::<_, String>(0).map(WorkerId::from))?;
-    Ok(workers.collect::<Result<_, _>>()?)
+    row::readable(statement.query([])?, usize::MAX, "a worker", name)
+}
+
+fn name(row: &Row<'_>) -> Result<Option<WorkerId>, OpError> {
+    Ok(Some(WorkerId::from(row.get::<_, String>(0)?)))
 }
 
 /// Workers that a run was taken from and that have not noticed.
@@ -296,8 +298,7 @@ pub(crate) fn unaware_owners(conn: &Connection, run: &RunId) -> Result<Vec<Worke
 pub(crate) fn owners(conn: &Connection) -> Result<Vec<WorkerId>, OpError> {
     let sql = "SELECT DISTINCT owner FROM aether_runs INDEXED BY aether_runs_held WHERE owner IS NOT NULL";
     let mut statement = conn.prepare_cached(sql)?;
-    let owners = statement.query_map([], |row| row.get::<_, String>(0).map(WorkerId::from))?;
-    Ok(owners.collect::<Result<_, _>>()?)
+    row::readable(statement.query([])?, usize::MAX, "the owner of a run", name)
 }
 
 /// One ledger row of a run.
@@ -319,7 +320,7 @@ pub(crate) fn ended(conn: &Connection, query: &EndedRuns) -> Result<Vec<(u64, Ru
     let sql = format!(
         "SELECT {} FROM aether_runs WHERE no > ?1 AND updated_at < CASE status
              WHEN 'completed' THEN ?2 WHEN 'failed' THEN ?3 WHEN 'rejected' THEN ?4 WHEN 'cancelled' THEN ?5 END
-         ORDER BY no LIMIT ?6",
+         ORDER BY no",
         *row::RUN
     );
     let params = params![
@@ -328,11 +329,11 @@ pub(crate) fn ended(conn: &Connection, query: &EndedRuns) -> Result<Vec<(u64, Ru
         before(Status::Failed),
         before(Status::Rejected),
         before(Status::Cancelled),
-        row::int(query.limit as u64),
     ];
-    list(conn, &sql, params, |row| {
+    let mut statement = conn.prepare_cached(&sql)?;
+    row::readable(statement.query(params)?, query.limit, "a run that has ended", |row| {
         let run: RunRecord = row::run(row)?;
-        Ok((run.place.number(), run))
+        Ok(Some((run.place.number(), run)))
     })
 }
 
@@ -377,14 +378,15 @@ pub(crate) fn unread_waiting(
     let sql = format!(
         "SELECT {}, (SELECT max(seq) FROM aether_inbox WHERE run_no = aether_runs.no AND consumed IS NULL) AS newest
          FROM aether_runs INDEXED BY aether_runs_unread
-         WHERE unread > 0 AND status = 'waiting' AND owner IS NULL AND no < ?1 ORDER BY no DESC LIMIT ?2",
+         WHERE unread > 0 AND status = 'waiting' AND owner IS NULL AND no < ?1 ORDER BY no DESC",
         *row::RUN
     );
     let before = after.map_or(i64::MAX, |after| row::int(after.number()));
-    list(conn, &sql, [before, row::limit(limit)], |row| {
+    let mut statement = conn.prepare_cached(&sql)?;
+    row::readable(statement.query([before])?, row::most(limit), "a waiting run", |row| {
         // No number: the counters were changed by hand.
         let newest = row.get::<_, Option<i64>>("newest")?.unwrap_or(0);
-        Ok((row::run(row)?, row::nat(newest, "message number")?))
+        Ok(Some((row::run(row)?, row::nat(newest, "message number")?)))
     })
 }
 

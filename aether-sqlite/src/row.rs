@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use rusqlite::Row;
+use rusqlite::{Row, Rows};
 
 use aether_core::contract::Status;
 use aether_core::id::{CodeId, IdempotencyKey, InvocationId, RunId, WorkerId};
@@ -17,7 +17,7 @@ use aether_core::payload::{Digest, Payload};
 use aether_core::queue::{QueuePlace, StartTerms};
 use aether_core::store::StoredEffect;
 use aether_core::store::ledger::{LedgerEntry, LedgerStatus};
-use aether_core::store::{Cursor, Message, QueueState, RunRecord};
+use aether_core::store::{Cursor, Message, QueueState, RunRecord, StoreError};
 
 use crate::error::OpError;
 
@@ -75,6 +75,30 @@ pub(crate) const EFFECT: &str = "key, count, events, status";
 /// Columns of a [`Message`], in the order [`message`] reads them.
 pub(crate) const MESSAGE: &str = "seq, id, topic, payload, at";
 
+/// A claim looks past at most so many damaged rows in a place where it looks for one to take.
+pub(crate) const DAMAGED: usize = 1_000;
+
+/// Rows, at most `most`, as far as `read` wants them. One that cannot be read hides no other: it is left out with a warning,
+/// and the next one takes its place, so that fewer than `most` are all that there are.
+pub(crate) fn readable<T>(
+    mut rows: Rows<'_>,
+    most: usize,
+    what: &str,
+    mut read: impl FnMut(&Row<'_>) -> Result<Option<T>, OpError>,
+) -> Result<Vec<T>, OpError> {
+    let mut found = Vec::new();
+    while found.len() < most
+        && let Some(row) = rows.next()?
+    {
+        match read(row) {
+            Ok(wanted) => found.extend(wanted),
+            Err(OpError::Row(reason)) => tracing::warn!(%reason, "{what} is damaged and left alone"),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(found)
+}
+
 /// A number as SQLite holds it. What does not fit becomes the largest one, which no condition will match.
 pub(crate) fn int(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
@@ -83,6 +107,11 @@ pub(crate) fn int(number: u64) -> i64 {
 /// A limit as SQLite takes it: 0 is none.
 pub(crate) fn limit(limit: usize) -> i64 {
     if limit == 0 { -1 } else { i64::try_from(limit).unwrap_or(i64::MAX) }
+}
+
+/// How many rows such a limit lets through.
+pub(crate) fn most(limit: usize) -> usize {
+    if limit == 0 { usize::MAX } else { limit }
 }
 
 /// A length of time as SQLite holds it: microseconds.
@@ -105,6 +134,17 @@ pub(crate) fn time<E>(micros: i64) -> Result<Timestamp, OpError<E>> {
     // Not `from_microsecond`, which refuses the last second that a timestamp can hold.
     let (second, rest) = (micros.div_euclid(1_000_000), micros.rem_euclid(1_000_000));
     Timestamp::new(second, rest as i32 * 1_000).map_err(|e| OpError::Row(format!("time {micros}: {e}")))
+}
+
+/// A time as it was stored, or the nearest one that there is.
+pub(crate) fn nearest_time(micros: i64) -> Timestamp {
+    let end = if micros < 0 { Timestamp::MIN } else { Timestamp::MAX };
+    time::<StoreError>(micros).unwrap_or(end)
+}
+
+/// How often a worker has renewed. What is no such number counts as never, until the worker renews.
+pub(crate) fn renewals(stored: i64) -> u64 {
+    u64::try_from(stored).unwrap_or(0)
 }
 
 /// A status as it was stored.

@@ -2,7 +2,7 @@
 //!
 //! Promise: a write replaces only the revision that it names.
 
-use rusqlite::{Connection, OptionalExtension as _, Row, params};
+use rusqlite::{Connection, Row, params};
 
 use aether_core::store::{DueSchedules, ScheduleRecord};
 
@@ -47,18 +47,16 @@ pub(crate) fn page(
     after: Option<&str>,
     limit: usize,
 ) -> Result<Vec<ScheduleRecord>, OpError> {
-    let mut statement = conn.prepare_cached(
-        "SELECT record FROM aether_schedules WHERE name > ?1 OR ?1 IS NULL ORDER BY name LIMIT ?2",
-    )?;
-    let rows =
-        statement.query_map(params![after, row::limit(limit)], text)?.collect::<Result<Vec<_>, _>>()?;
-    rows.iter().map(|record| schedule(record)).collect()
+    let mut statement = conn
+        .prepare_cached("SELECT record FROM aether_schedules WHERE name > ?1 OR ?1 IS NULL ORDER BY name")?;
+    row::readable(statement.query([after])?, row::most(limit), "a schedule", read)
 }
 
 /// The schedule of this name.
 pub(crate) fn of_name(conn: &Connection, name: &str) -> Result<Option<ScheduleRecord>, OpError> {
     let mut statement = conn.prepare_cached("SELECT record FROM aether_schedules WHERE name = ?1")?;
-    statement.query_row([name], text).optional()?.map(|record| schedule(&record)).transpose()
+    let mut rows = statement.query([name])?;
+    rows.next()?.map_or(Ok(None), read)
 }
 
 /// Due schedules, by when they are due and their names.
@@ -69,21 +67,19 @@ pub(crate) fn due(conn: &Connection, query: &DueSchedules) -> Result<Vec<Schedul
         "SELECT record FROM aether_schedules
          WHERE due_at <= ?1 AND (due_at, name) > (?2, ?3)
              AND workflow IN (SELECT value FROM json_each(?4))
-         ORDER BY due_at, name LIMIT ?5",
+         ORDER BY due_at, name",
     )?;
     let (due, name) = match &query.after {
         Some((due, name)) => (due.as_microsecond(), name.as_str()),
         None => (i64::MIN, ""),
     };
-    let limit = i64::try_from(query.limit).unwrap_or(i64::MAX);
-    let rows = statement.query_map(params![query.now.as_microsecond(), due, name, workflows, limit], text)?;
-    rows.collect::<Result<Vec<_>, _>>()?.iter().map(|record| schedule(record)).collect()
+    let rows = statement.query(params![query.now.as_microsecond(), due, name, workflows])?;
+    row::readable(rows, query.limit, "a schedule", read)
 }
 
-fn text(row: &Row<'_>) -> rusqlite::Result<String> {
-    row.get(0)
-}
-
-fn schedule(record: &str) -> Result<ScheduleRecord, OpError> {
-    serde_json::from_str(record).map_err(|error| OpError::Row(format!("a schedule cannot be read: {error}")))
+fn read(row: &Row<'_>) -> Result<Option<ScheduleRecord>, OpError> {
+    let record: String = row.get(0)?;
+    serde_json::from_str(&record)
+        .map(Some)
+        .map_err(|error| OpError::Row(format!("a schedule cannot be read: {error}")))
 }

@@ -65,14 +65,10 @@ pub(crate) struct StepConnection {
 
 impl StepConnection {
     /// Opens the second connection.
-    pub(crate) fn open(path: &Path, store: &str, options: &SqliteOptions) -> Result<Self, StoreError> {
-        let mut conn = open::open(path, store, options)?;
-        let guarded = schema::own_names().and_then(|own| {
-            let guard = Arc::new(Guard { own, ..Guard::default() });
-            guard.watch(&mut conn)?;
-            Ok(guard)
-        });
-        let guard = guarded.map_err(|error| translate(&error, store))?;
+    pub(crate) fn open(path: &Path, store: &str, options: &SqliteOptions) -> Result<Self, OpError> {
+        let mut conn = open::try_to_open(path, store, options)?;
+        let guard = Arc::new(Guard { own: schema::own_names()?, ..Guard::default() });
+        guard.watch(&mut conn)?;
         Ok(Self { conn: Rc::new(conn), guard })
     }
 

@@ -77,26 +77,21 @@ pub(crate) fn waits(conn: &Connection, filter: &WaitFilter) -> Result<Vec<Listed
         None => "aether_waits AS waits CROSS JOIN aether_runs AS runs ON runs.no = waits.run_no",
     };
     // With a bare `OR` the plan would not look the run up.
-    let of_run = if filter.run.is_some() { "AND runs.id = ?6" } else { "AND ?6 IS NULL" };
+    let of_run = if filter.run.is_some() { "AND runs.id = ?5" } else { "AND ?5 IS NULL" };
     let mut statement = conn.prepare_cached(&format!(
         "SELECT waits.seq, runs.id, runs.workflow, waits.command, waits.kind, waits.name, waits.since, waits.until,
              waits.site, waits.detail, runs.parked
          FROM {tables}
          WHERE waits.seq > ?1 AND (?2 IS NULL OR waits.name = ?2) AND (?3 IS NULL OR runs.workflow = ?3)
              AND (?4 IS NULL OR instr(?4, ' ' || waits.kind || ' ') > 0) {of_run}
-         ORDER BY waits.seq LIMIT ?5"
+         ORDER BY waits.seq"
     ))?;
     let run = filter.run.as_ref().map(RunId::as_str);
     let after = filter.after.map_or(0, |place| row::int(place.number()));
     let kinds: String = filter.kinds.iter().map(|kind| format!(" {} ", kind.as_str())).collect();
     let kinds = (!kinds.is_empty()).then_some(kinds);
-    let limit = if filter.limit == 0 { -1 } else { row::int(filter.limit as u64) };
-    let mut rows = statement.query(params![after, filter.name, filter.workflow, kinds, limit, run])?;
-    let mut found = Vec::new();
-    while let Some(row) = rows.next()? {
-        found.push(listed(row)?);
-    }
-    Ok(found)
+    let rows = statement.query(params![after, filter.name, filter.workflow, kinds, run])?;
+    row::readable(rows, row::most(filter.limit), "an open wait", |row| listed(row).map(Some))
 }
 
 fn listed(row: &Row<'_>) -> Result<ListedWait, OpError> {
@@ -123,12 +118,8 @@ fn listed(row: &Row<'_>) -> Result<ListedWait, OpError> {
 /// The runs of an older build whose waits are not listed.
 pub(crate) fn unlisted(conn: &Connection, limit: usize) -> Result<Vec<RunId>, OpError> {
     let mut statement = conn.prepare_cached(
-        "SELECT runs.id FROM aether_unlisted JOIN aether_runs AS runs ON runs.no = aether_unlisted.run_no LIMIT ?1",
+        "SELECT runs.id FROM aether_unlisted JOIN aether_runs AS runs ON runs.no = aether_unlisted.run_no",
     )?;
-    let mut rows = statement.query([row::limit(limit)])?;
-    let mut found = Vec::new();
-    while let Some(row) = rows.next()? {
-        found.push(row::run_id(row.get(0)?)?);
-    }
-    Ok(found)
+    let id = |row: &Row<'_>| row::run_id(row.get(0)?).map(Some);
+    row::readable(statement.query([])?, row::most(limit), "a run whose waits are not listed", id)
 }

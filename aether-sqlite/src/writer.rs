@@ -251,11 +251,12 @@ impl<'c> Writer<'c> {
     /// wait for this very thread until it times out.
     fn run_step(&mut self, mut append: Append) {
         let Some(mut work) = append.work.take() else { return };
+        let store = &self.config.store;
         let carried = match self.step_connection() {
             Ok((connection, batch)) => run_transaction(connection, batch, &mut append, &mut *work),
             Err(error) => {
-                let transient = matches!(error, StoreError::Locked { .. } | StoreError::Full { .. });
-                Err(StepFailure::NotBegun(error, transient))
+                let transient = error.is_transient();
+                Err(StepFailure::NotBegun(error.into_store_error(store), transient))
             }
         };
         match carried {
@@ -300,7 +301,7 @@ impl<'c> Writer<'c> {
     }
 
     /// The connection for units of work and its transactions, opened for the first one: most programs have none.
-    fn step_connection(&mut self) -> Result<(&'c StepConnection, &mut Batch<'c>), StoreError> {
+    fn step_connection(&mut self) -> Result<(&'c StepConnection, &mut Batch<'c>), OpError> {
         let WriterConfig { path, store, options, .. } = self.config;
         let connection = match self.step_connection.get() {
             Some(connection) => connection,
@@ -310,12 +311,11 @@ impl<'c> Writer<'c> {
             }
         };
         if self.step_batch.is_none() {
-            let batch = connection.batch(store, options.lock_patience);
-            self.step_batch = Some(batch.map_err(|error| translate(&error, store))?);
+            self.step_batch = Some(connection.batch(store, options.lock_patience)?);
         }
         match &mut self.step_batch {
             Some(batch) => Ok((connection, batch)),
-            None => Err(gone(store)),
+            None => Err(OpError::Refused(gone(store))),
         }
     }
 

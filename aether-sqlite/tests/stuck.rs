@@ -158,6 +158,43 @@ async fn a_transaction_step_that_finds_the_disk_full_at_its_end_is_begun_again_a
     store.close().await.unwrap();
 }
 
+/// A process that has run out of files, as the test below starts it.
+#[tokio::test]
+async fn steps_without_files() {
+    if std::env::var_os("AETHER_SQLITE_FEW_FILES").is_none() {
+        return;
+    }
+    let file = File::new().await;
+    let store = file.open();
+    let taken: Vec<_> = std::iter::from_fn(|| std::fs::File::open("/dev/null").ok()).collect();
+    let key = IdempotencyKey::new(&id("a"), &CommandId::new("0", "note"), 0);
+    let calls = Arc::new(AtomicU32::new(0));
+    let work: Box<dyn Work> = Box::new(Note { key, calls: Arc::clone(&calls) });
+    let mut step = queue(&store, Append { work: Some(work), ..append("a", 1, 1, frame("only counted")) });
+    // The outcome of another branch.
+    let outcome = queue(&store, append("a", 1, 2, frame("outcome")));
+    let waits = tokio::time::timeout(600 * MS, &mut step).await;
+    assert!(waits.is_err(), "it waits until its connection can be opened: {waits:?}");
+    assert_eq!(calls.load(Ordering::SeqCst), 0);
+    drop(taken);
+    step.await.unwrap().unwrap();
+    outcome.await.unwrap().unwrap();
+    println!("\nboth are written");
+}
+
+#[cfg(unix)]
+#[test]
+fn the_first_transaction_step_waits_while_its_connection_cannot_be_opened_and_takes_nothing_along() {
+    let said = std::process::Command::new("sh")
+        .args(["-c", "ulimit -n 64 && exec \"$0\" steps_without_files --exact --nocapture"])
+        .arg(std::env::current_exe().unwrap())
+        .env("AETHER_SQLITE_FEW_FILES", "1")
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&said.stdout);
+    assert!(text.contains("both are written"), "{text}{}", String::from_utf8_lossy(&said.stderr));
+}
+
 #[tokio::test]
 async fn a_caller_that_can_decide_is_answered_with_the_error_and_an_outcome_is_kept() {
     let file = File::new().await;

@@ -20,15 +20,22 @@ pub(super) struct Healer(HashMap<RunId, u64>);
 
 impl Healer {
     /// The runs that could move and that nothing wakes, each with its newest message. They are found again until they are
-    /// [`Healer::settled`].
-    pub(super) async fn look(&mut self, inner: &Inner) -> Result<Vec<(RunId, u64)>, StoreError> {
+    /// [`Healer::settled`]. What was found before an error counts, and what was settled stays so.
+    pub(super) async fn look(&mut self, inner: &Inner) -> Vec<(RunId, u64)> {
         let mut found = Vec::new();
         let store = &inner.shared.store;
         let mut settled = std::mem::take(&mut self.0);
         let mut after = None;
         loop {
-            let page = store.unread_waiting(after, PAGE).await?;
-            let Some((last, _)) = page.last() else { return Ok(found) };
+            let page = match store.unread_waiting(after, PAGE).await {
+                Ok(page) => page,
+                Err(error) => {
+                    tracing::warn!(target: "aether::engine", %error, "cannot look for runs that nothing wakes");
+                    self.0.extend(settled);
+                    return found;
+                }
+            };
+            let Some((last, _)) = page.last() else { return found };
             after = Some(last.place);
             for (record, newest) in page {
                 // What is due is claimed like every other run.

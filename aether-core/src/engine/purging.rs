@@ -15,7 +15,8 @@ use crate::vocabulary::environment::Environment;
 
 impl Engine {
     /// Deletes the ended runs that are older than `retention` allows: journal, ledger rows, inbox and snapshot, one run
-    /// in one write. A store-wide business key stays taken. What was deleted before an error stays deleted.
+    /// in one write. A store-wide business key stays taken. A run that is damaged stays, with a warning. What was deleted
+    /// before an error stays deleted.
     ///
     /// ```
     /// # use aether_core::engine::{Engine, Retention};
@@ -65,10 +66,15 @@ async fn purge(inner: &Inner, retention: &Retention) -> Result<PurgeReport, Stor
                 continue;
             }
             // Another worker may have deleted it meanwhile, and its id be used again: that run was not asked about.
-            match store.purge(&id, Some(created_at)).await? {
-                Purged::Deleted => report.deleted += 1,
-                Purged::ParentOpen(_) => report.held += 1,
-                Purged::Unknown | Purged::Open(_) => {}
+            match store.purge(&id, Some(created_at)).await {
+                Ok(Purged::Deleted) => report.deleted += 1,
+                Ok(Purged::ParentOpen(_)) => report.held += 1,
+                Ok(Purged::Unknown | Purged::Open(_)) => {}
+                // It comes before the others at every purge, and must not keep them.
+                Err(error @ StoreError::Corrupt { .. }) => {
+                    tracing::warn!(target: "aether::engine", run = %id, %error, "a damaged run is not purged");
+                }
+                Err(error) => return Err(error),
             }
         }
     }

@@ -93,11 +93,7 @@ impl Drop for Unbroken {
 
 /// Claims the runs that could move and that nothing wakes.
 async fn heal(inner: &Arc<Inner>, healer: &mut Healer) {
-    let found = healer.look(inner).await.unwrap_or_else(|error| {
-        tracing::warn!(target: "aether::engine", %error, "cannot look for runs that nothing wakes");
-        Vec::new()
-    });
-    for (run, newest) in found {
+    for (run, newest) in healer.look(inner).await {
         match claim(inner, Some(run.clone())).await {
             // No room, or another worker was first: if it still waits at the next look, that tries again.
             Ok(0) => {}

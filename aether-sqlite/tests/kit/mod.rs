@@ -42,6 +42,7 @@ pub(crate) fn new_run(name: &str) -> NewRun {
     }
 }
 
+#[allow(dead_code, reason = "not every test program appends")]
 /// An append of one frame and nothing else.
 pub(crate) fn append(name: &str, epoch: u64, expected: u64, frame: Frame) -> Append {
     Append {
@@ -64,6 +65,7 @@ pub(crate) fn append(name: &str, epoch: u64, expected: u64, frame: Frame) -> App
     }
 }
 
+#[allow(dead_code, reason = "not every test program appends")]
 pub(crate) fn queue(store: &SqliteStore, mut append: Append) -> AppendReply {
     let next = append.expected + u64::from(append.frame.count);
     let (ack, reply) = Ack::awaited(append.run.clone(), next, Arc::default());
