@@ -405,6 +405,9 @@ mod tests {
         assert_eq!(kind("app::std::env::var"), None);
         assert_eq!(kind("getenv"), Some("env"));
         assert_eq!(kind("getenvelope"), None);
+        assert_eq!(kind("rust_i18n::locale"), Some("env"));
+        assert_eq!(kind("opentelemetry::context::Context::current"), Some("env"));
+        assert_eq!(kind("opentelemetry::context::Context::current_trace_id"), None);
         assert_eq!(
             kind("<(&str, u16) as std::net::socket_addr::ToSocketAddrs>::to_socket_addrs"),
             Some("net")

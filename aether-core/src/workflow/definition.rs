@@ -18,7 +18,7 @@ use crate::vocabulary::deps::Need;
 use crate::vocabulary::outcome::FailureClass;
 use crate::vocabulary::payload::{Payload, PayloadError};
 use crate::workflow::context::Cx;
-use crate::workflow::gate::{WorkflowCode, as_workflow_code};
+use crate::workflow::gate::{PolledRun, WorkflowCode, as_workflow_code};
 
 /// A workflow function. Implemented by `#[workflow]` for the type named like the function.
 pub trait Workflow: Sized + Send + Sync + 'static {
@@ -56,10 +56,11 @@ pub(crate) fn run_erased<W: Workflow>(
     children: Option<Arc<dyn Children>>,
     input: &Payload,
 ) -> Result<BoxFuture<'static, Completion>, PayloadError> {
+    let id = run.id.clone();
     let cx = Cx::root(run, children);
     let scope = cx.log_scope();
     let input = {
-        let _scope = scope.as_ref().map(EnteredScope::new);
+        let (_run, _scope) = (PolledRun::new(&id), scope.as_ref().map(EnteredScope::new));
         as_workflow_code(|| W::decode(input))?
     };
     let body = WorkflowCode::of(scope, W::run(cx, input));
