@@ -80,7 +80,9 @@ fn check(args: &Check) -> Result<bool, CheckError> {
     let mut looked = walk.all(&roots, jobs);
     let mut findings: Vec<Finding> =
         looked.iter_mut().flat_map(|looked| std::mem::take(&mut looked.findings)).collect();
+    let all = findings.len();
     findings.retain(|found| args.notes || found.level == Level::Error);
+    let unshown = all - findings.len();
     if let Some(file) = args.baseline.as_deref().filter(|_| args.write_baseline) {
         Baseline::write(file, &findings)?;
         eprintln!("{} findings are written to {}", findings.len(), file.display());
@@ -92,9 +94,10 @@ fn check(args: &Check) -> Result<bool, CheckError> {
     print(args, &findings, &rules, &project)?;
     let times = [compiled, read - compiled, began.elapsed() - read].map(|time: Duration| time.as_secs_f64());
     eprintln!(
-        "{} workflows and pure steps, {} findings; build {:.1} s, read {} files in {:.2} s ({} names, {} references), walked in {:.2} s",
+        "{} workflows and pure steps, {} findings{}; build {:.1} s, read {} files in {:.2} s ({} names, {} references), walked in {:.2} s",
         roots.len(),
         findings.len(),
+        if unshown == 0 { String::new() } else { format!(", {unshown} notes not shown (`--notes`)") },
         times[0],
         built.files.len(),
         times[1],

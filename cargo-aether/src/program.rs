@@ -40,6 +40,9 @@ const REPLAYED: &str = "aether_core::private::marks::replayed";
 /// What a helper names that its author calls deterministic.
 const DETERMINISTIC: &str = "aether_core::private::marks::deterministic";
 
+/// What writes a value of a user's type only to compare its members by their names.
+const COMPARED: &str = "aether_core::step::shapes::members";
+
 /// How its symbol ends.
 const MARK: &str = "5marks13deterministic";
 
@@ -81,7 +84,8 @@ pub(crate) struct Named {
 pub(crate) struct Root {
     /// As the program names it.
     pub(crate) name: String,
-    pub(crate) id: Id,
+    /// Its body, and of a workflow what decodes its input.
+    pub(crate) begins: Vec<Id>,
     /// Kinds that its definition allows.
     pub(crate) allowed: HashSet<String>,
 }
@@ -171,12 +175,13 @@ impl<'a> Program<'a> {
         self.deterministic.is_some_and(|mark| self.graph.named_by(id).iter().any(|(to, _)| *to == mark))
     }
 
-    /// Where workflows begin: what the generated `Workflow::run` makes, and `Step::call` of pure steps.
+    /// Where workflows begin: what the generated `Workflow::run` makes and `Workflow::decode` reads, and `Step::call` of pure
+    /// steps.
     pub(crate) fn roots(&self) -> Vec<Root> {
-        let mut roots: BTreeMap<String, Id> = BTreeMap::new();
+        let mut roots: BTreeMap<String, Vec<Id>> = BTreeMap::new();
         for (id, node) in self.graph.iter() {
             let is_candidate = |symbol: &Arc<str>| {
-                symbol.contains("8Workflow") && symbol.contains("3run")
+                symbol.contains("8Workflow") && (symbol.contains("3run") || symbol.contains("6decode"))
                     || symbol.contains("4Step") && symbol.contains("4call")
             };
             if node.kind != Kind::Code || !node.symbol.as_ref().is_some_and(is_candidate) {
@@ -188,18 +193,24 @@ impl<'a> Program<'a> {
                 method.ends_with("Step>::call")
                     && self.graph.named_by(id).iter().any(|(to, _)| self.path(*to) == REPLAYED)
             };
-            if method.ends_with("Workflow>::run") || is_pure_step() {
-                roots.insert(of.to_owned(), id);
+            let is_of_workflow =
+                ["Workflow>::run", "Workflow>::decode"].iter().any(|it| method.ends_with(it));
+            if is_of_workflow || is_pure_step() {
+                roots.entry(of.to_owned()).or_default().push(id);
             }
         }
-        roots.into_iter().map(|(name, id)| Root { name, id, allowed: self.allowed(id) }).collect()
+        let root = |(name, begins): (String, Vec<Id>)| {
+            let allowed = begins.iter().flat_map(|id| self.allowed(*id)).collect();
+            Root { name, begins, allowed }
+        };
+        roots.into_iter().map(root).collect()
     }
 
     /// The kinds that a definition allows: its generated code names a mark for each.
-    fn allowed(&self, root: Id) -> HashSet<String> {
+    fn allowed(&self, begin: Id) -> impl Iterator<Item = String> {
         let marks =
-            self.graph.named_by(root).iter().filter_map(|(to, _)| self.path(*to).strip_prefix(ALLOWED));
-        marks.map(|mark| if mark == "uuid" { "random" } else { mark }).map(str::to_owned).collect()
+            self.graph.named_by(begin).iter().filter_map(|(to, _)| self.path(*to).strip_prefix(ALLOWED));
+        marks.map(|mark| if mark == "uuid" { "random" } else { mark }).map(str::to_owned)
     }
 
     /// The first line of a function.
@@ -232,6 +243,9 @@ fn owner(krate: &str, local: &HashSet<String>) -> Owner {
 
 /// A step's body may do as it likes, and another workflow is looked at for itself. Arguments are encoded in workflow code.
 fn is_barrier(path: &str) -> bool {
+    if path == COMPARED {
+        return true;
+    }
     if !path.contains(" as aether_core::") {
         return false;
     }

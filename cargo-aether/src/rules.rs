@@ -273,6 +273,51 @@ pub(crate) fn counts_up(name: &Name) -> bool {
             .is_some_and(|of| SCALARS.contains(&of))
 }
 
+/// What a call does with a cell that others change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// Takes a lock, which is enough to read.
+    Lock,
+    /// Changes what is behind a lock.
+    Change,
+    /// Reads what was made to be exchanged by somebody else, and caches nothing.
+    Exchanged,
+}
+
+/// What a call does with a lock, or with a value that is exchanged as a whole.
+pub(crate) fn access(name: &Name) -> Option<Access> {
+    const LOCKS: [&str; 8] = [
+        "std::sync::poison::mutex::",
+        "std::sync::poison::rwlock::",
+        "std::sync::nonpoison::",
+        "lock_api::mutex::",
+        "lock_api::rwlock::",
+        "tokio::sync::mutex::",
+        "tokio::sync::rwlock::",
+        "parking_lot::",
+    ];
+    const EXCHANGED: [&str; 5] = [
+        "arc_swap::ArcSwapAny::load",
+        "arc_swap::cache::Cache::load",
+        "tokio::sync::watch::Receiver::borrow",
+        "tokio::sync::watch::Receiver::borrow_and_update",
+        "tokio::sync::watch::Sender::borrow",
+    ];
+    let (path, method) = (name.path.as_str(), name.path.rsplit("::").next().unwrap_or_default());
+    if EXCHANGED.contains(&path) || path == "arc_swap::ArcSwapAny::load_full" {
+        return Some(Access::Exchanged);
+    }
+    let of = path.trim_start_matches('<');
+    if !LOCKS.iter().any(|lock| of.starts_with(lock)) {
+        return None;
+    }
+    match method {
+        "read" | "try_read" | "blocking_read" | "lock" | "try_lock" | "blocking_lock" => Some(Access::Lock),
+        "deref_mut" | "write" | "try_write" | "blocking_write" | "get_mut" => Some(Access::Change),
+        _ => None,
+    }
+}
+
 /// Whether this call makes the order of a hash map not matter, where the function that goes through the map makes it.
 pub(crate) fn forgets_order(name: &Name) -> bool {
     let method = name.path.rsplit("::").next().unwrap_or_default();
@@ -360,6 +405,9 @@ mod tests {
         assert_eq!(kind("app::std::env::var"), None);
         assert_eq!(kind("getenv"), Some("env"));
         assert_eq!(kind("getenvelope"), None);
+        assert_eq!(kind("rust_i18n::locale"), Some("env"));
+        assert_eq!(kind("opentelemetry::context::Context::current"), Some("env"));
+        assert_eq!(kind("opentelemetry::context::Context::current_trace_id"), None);
         assert_eq!(
             kind("<(&str, u16) as std::net::socket_addr::ToSocketAddrs>::to_socket_addrs"),
             Some("net")
@@ -385,6 +433,22 @@ mod tests {
         let shown = "<*const u8 as core::fmt::Debug>::fmt";
         assert!(counts(shown, Owner::Std, Owner::Local) && !counts(shown, Owner::Std, Owner::Registry));
         assert!(!counts("std::backtrace::Backtrace::capture", Owner::Registry, Owner::Registry));
+    }
+
+    #[test]
+    fn a_lock_is_changed_through_its_guard() {
+        let of = |path: &str| access(&name(path));
+        assert_eq!(of("std::sync::poison::rwlock::RwLock::read"), Some(Access::Lock));
+        assert_eq!(of("std::sync::poison::mutex::Mutex::lock"), Some(Access::Lock));
+        assert_eq!(of("lock_api::rwlock::RwLock::write"), Some(Access::Change));
+        let guard = "<std::sync::poison::mutex::MutexGuard as core::ops::deref::DerefMut>::deref_mut";
+        assert_eq!(of(guard), Some(Access::Change));
+        let guard = "<std::sync::poison::mutex::MutexGuard as core::ops::deref::Deref>::deref";
+        assert_eq!(of(guard), None);
+        assert_eq!(of("<alloc::vec::Vec as core::ops::deref::DerefMut>::deref_mut"), None);
+        assert_eq!(of("arc_swap::ArcSwapAny::load"), Some(Access::Exchanged));
+        assert_eq!(of("tokio::sync::watch::Receiver::borrow"), Some(Access::Exchanged));
+        assert_eq!(of("core::cell::RefCell::borrow"), None);
     }
 
     #[test]

@@ -10,7 +10,9 @@ use crate::graph::parts::Kind;
 use crate::mir::Oddity;
 use crate::names::{Name, mentions_type};
 use crate::program::{Named, Program};
-use crate::rules::{Door, Level, Owner, SortBy, counts_up, forgets_order, is_foreign, is_hashed, sorts_by};
+use crate::rules::{
+    Access, Door, Level, Owner, SortBy, access, counts_up, forgets_order, is_foreign, is_hashed, sorts_by,
+};
 
 /// A node as it is reached; the same one counts otherwise where another reaches it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -283,7 +285,27 @@ impl Steps<'_> {
                 calls(&|name| begins(name, &FILLED_HERE) || name.shown.contains("lazy_static::lazy::Lazy"));
             plain.len() <= filled
         };
-        if is_cell && calls(&counts_up) == 0 { Level::Note } else { Level::Error }
+        let is_exchanged = |name: &Name| access(name) == Some(Access::Exchanged);
+        if is_cell && calls(&counts_up) == 0 && calls(&is_exchanged) == 0 {
+            Level::Note
+        } else {
+            Level::Error
+        }
+    }
+
+    /// Whether a function takes locks, and changes nothing that is behind one.
+    pub(crate) fn only_reads(&self, function: Id) -> bool {
+        self.accesses(function, Access::Lock) && !self.accesses(function, Access::Change)
+    }
+
+    /// Whether a function changes what is behind a lock.
+    pub(crate) fn changes(&self, function: Id) -> bool {
+        self.accesses(function, Access::Change)
+    }
+
+    fn accesses(&self, function: Id, how: Access) -> bool {
+        let references = self.program.graph.named_by(function);
+        references.iter().any(|(to, _)| access(&self.program.named(*to).name) == Some(how))
     }
 
     /// Whether a static holds the address of a function.

@@ -60,7 +60,8 @@ pub(crate) struct Looked {
 impl<'a> Walk<'a> {
     /// Looks at all that `roots` reach, on `jobs` threads.
     pub(crate) fn new(program: &'a Program<'a>, allows: &'a Allows, roots: &[Root], jobs: usize) -> Self {
-        let (steps, starts) = (Steps { program }, roots.iter().map(|root| root.id).collect::<Vec<_>>());
+        let steps = Steps { program };
+        let starts: Vec<&[Id]> = roots.iter().map(|root| root.begins.as_slice()).collect();
         let ways = allows.walks();
         let ways =
             ways.iter().map(|(kinds, stops)| Ways::new(&steps, &starts, (kinds, stops), jobs)).collect();
@@ -77,7 +78,7 @@ impl<'a> Walk<'a> {
     fn from(&self, number: usize, root: &Root) -> Looked {
         let mut looked = Looked::default();
         for ways in &self.ways {
-            self.walk(ways, ways.starts[number], root, &mut looked.findings);
+            self.walk(ways, &ways.starts[number], root, &mut looked.findings);
         }
         let is_found = |kind: &str| looked.findings.iter().any(|found| found.kind == kind);
         let unused = root.allowed.iter().filter(|kind| self.steps.program.rules.has(kind) && !is_found(kind));
@@ -115,11 +116,11 @@ impl<'a> Walk<'a> {
     }
 
     /// Goes only where something is met further on: of most workflows, nowhere.
-    fn walk(&self, ways: &Ways, start: Number, root: &Root, findings: &mut Vec<Finding>) {
+    fn walk(&self, ways: &Ways, starts: &[Number], root: &Root, findings: &mut Vec<Finding>) {
         // Once for each kind and place in the workspace: a client of HTTP has a hundred ways to the clock.
         let mut told = HashSet::new();
-        let mut reached = FxHashMap::from_iter([(start, None)]);
-        let mut queue = VecDeque::from([start]);
+        let mut reached: CameFrom = starts.iter().map(|start| (*start, None)).collect();
+        let mut queue: VecDeque<Number> = starts.iter().copied().collect();
         while let Some(at) = queue.pop_front() {
             let way = &ways.all[at as usize];
             for met in &way.met {

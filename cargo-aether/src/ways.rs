@@ -4,12 +4,14 @@
 
 use std::collections::BTreeSet;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::allow::{Allow, Kinds};
 use crate::graph::nodes::Id;
+use crate::graph::parts::Kind;
 use crate::parallel;
-use crate::steps::{Around, At, Met, Steps};
+use crate::rules::Level;
+use crate::steps::{Around, At, Met, Source, Steps};
 
 /// Number of a way.
 pub(crate) type Number = u32;
@@ -30,8 +32,8 @@ pub(crate) struct Way {
 #[derive(Debug, Default)]
 pub(crate) struct Ways {
     pub(crate) all: Vec<Way>,
-    /// The way of each root.
-    pub(crate) starts: Vec<Number>,
+    /// The ways of each root.
+    pub(crate) starts: Vec<Vec<Number>>,
     /// Helpers at which they end, because their authors call them deterministic.
     pub(crate) believed: BTreeSet<Id>,
     /// Functions at which they end, because the project lets them pass.
@@ -41,9 +43,12 @@ pub(crate) struct Ways {
 
 impl Ways {
     /// Those from `roots`, on `jobs` threads; things of other kinds are not met, and nothing is entered that `stops` cover.
-    pub(crate) fn new(steps: &Steps<'_>, roots: &[Id], of: (&Kinds, &[&Allow]), jobs: usize) -> Self {
+    pub(crate) fn new(steps: &Steps<'_>, roots: &[&[Id]], of: (&Kinds, &[&Allow]), jobs: usize) -> Self {
         let (mut ways, (kinds, stops)) = (Self::default(), of);
-        ways.starts = roots.iter().map(|id| ways.number(steps.start(*id))).collect();
+        for begins in roots {
+            let starts = begins.iter().map(|id| ways.number(steps.start(*id))).collect();
+            ways.starts.push(starts);
+        }
         let mut looked = 0;
         while looked < ways.all.len() {
             let ahead: Vec<At> = ways.all[looked..].iter().map(|way| way.at).collect();
@@ -52,8 +57,29 @@ impl Ways {
                 looked += 1;
             }
         }
+        ways.tell_caches_from_what_others_write(steps);
         ways.mark();
         ways
+    }
+
+    /// What is behind a cell may be a cache, which those fill who read it. It is none where all that is reached only reads it,
+    /// and a function that is not reached, such as one that loads the configuration anew, changes it.
+    fn tell_caches_from_what_others_write(&mut self, steps: &Steps<'_>) {
+        let cell = |met: &Met| match met.source {
+            Source::Named(id) if met.kind == "static" && met.level == Level::Note => Some(id),
+            _ => None,
+        };
+        let mut read = FxHashSet::default();
+        for way in &self.all {
+            let cells = way.met.iter().filter_map(&cell);
+            read.extend(cells.filter(|_| steps.only_reads(way.at.id)));
+        }
+        let reached: FxHashSet<Id> = self.all.iter().map(|way| way.at.id).collect();
+        let written = written_elsewhere(steps, &read, &reached);
+        for way in &mut self.all {
+            let is_written = |met: &&mut Met| cell(met).is_some_and(|cell| written.contains(&cell));
+            way.met.iter_mut().filter(is_written).for_each(|met| met.level = Level::Error);
+        }
     }
 
     pub(crate) fn id(&self, number: Number) -> Id {
@@ -103,9 +129,27 @@ impl Ways {
     }
 }
 
+/// Those of `cells` that code changes which is not reached, and that no code which is reached changes.
+fn written_elsewhere(steps: &Steps<'_>, cells: &FxHashSet<Id>, reached: &FxHashSet<Id>) -> FxHashSet<Id> {
+    let (mut elsewhere, mut here) = (FxHashSet::default(), FxHashSet::default());
+    if cells.is_empty() {
+        return elsewhere;
+    }
+    for (id, node) in steps.program.graph.iter().filter(|(_, node)| node.kind == Kind::Code) {
+        let named = steps.program.graph.named_by(id).iter().map(|(to, _)| *to);
+        let named: Vec<Id> = named.filter(|to| cells.contains(to)).collect();
+        if node.symbol.is_some() && !named.is_empty() && steps.changes(id) {
+            let written = if reached.contains(&id) { &mut here } else { &mut elsewhere };
+            written.extend(named);
+        }
+    }
+    elsewhere.retain(|cell| !here.contains(cell));
+    elsewhere
+}
+
 /// Whether something of these kinds is reached from a function at which ways end.
 pub(crate) fn hides(steps: &Steps<'_>, id: Id, kinds: &Kinds) -> bool {
-    Ways::new(steps, &[id], (kinds, &[]), 1).all.iter().any(|way| way.leads)
+    Ways::new(steps, &[&[id]], (kinds, &[]), 1).all.iter().any(|way| way.leads)
 }
 
 #[allow(clippy::cast_possible_truncation, reason = "nodes are counted with as many bits")]

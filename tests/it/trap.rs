@@ -136,6 +136,44 @@ async fn every_kind_of_call_is_caught_from_std_tokio_and_libraries() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
+/// What a member is where the record does not hold it.
+#[derive(Debug, serde::Serialize, serde::Deserialize)]
+struct Opened {
+    item: u64,
+    #[serde(skip, default = "SystemTime::now")]
+    at: SystemTime,
+}
+
+/// Passes on what it is given.
+#[workflow]
+async fn pass_on(_cx: &mut Cx, opened: Opened) -> Result<Opened> {
+    Ok(opened)
+}
+
+/// Asks for something that is read with a default.
+#[workflow]
+async fn ask_for(cx: &mut Cx, item: u64) -> Result<u64> {
+    let opened = open(cx, item).await?;
+    Ok(opened.item)
+}
+
+#[step(effect = "read")]
+async fn open(_cx: &mut StepCx, item: u64) -> Result<Opened> {
+    Ok(Opened { item, at: SystemTime::UNIX_EPOCH })
+}
+
+#[tokio::test]
+async fn a_default_that_is_drawn_while_an_input_or_an_answer_is_decoded_is_caught() {
+    let input = Opened { item: 1, at: SystemTime::UNIX_EPOCH };
+    let input = Sim::new::<pass_on>().try_run(input).await.map(drop);
+    let answer = Sim::new::<ask_for>().real::<open>().try_run(1).await.map(drop);
+    for end in [input, answer] {
+        let Err(SimError::Trapped(hit)) = end else { panic!("{end:?}") };
+        assert_eq!(hit.kind, TrapKind::Clock);
+        assert_eq!(hit.run.as_ref().map(|run| run.as_str()), Some("sim"));
+    }
+}
+
 #[tokio::test]
 async fn what_does_not_come_back_to_the_workflow_is_not_caught() {
     let _alone_in_this_program = tracing::subscriber::set_global_default(Log);

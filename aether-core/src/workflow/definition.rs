@@ -11,13 +11,14 @@ use crate::definition::def::WorkflowDef;
 use crate::definition::linked::{Linked, LinkedCode, Mentioned};
 use crate::run::claim::Run;
 use crate::run::program::{Children, Completion, Encodings};
+use crate::run::replayed_log::EnteredScope;
 use crate::step::body::BodyError;
 use crate::step::recordable::{Recordable, RecordableError};
 use crate::vocabulary::deps::Need;
 use crate::vocabulary::outcome::FailureClass;
 use crate::vocabulary::payload::{Payload, PayloadError};
 use crate::workflow::context::Cx;
-use crate::workflow::gate::WorkflowCode;
+use crate::workflow::gate::{PolledRun, WorkflowCode, as_workflow_code};
 
 /// A workflow function. Implemented by `#[workflow]` for the type named like the function.
 pub trait Workflow: Sized + Send + Sync + 'static {
@@ -55,9 +56,14 @@ pub(crate) fn run_erased<W: Workflow>(
     children: Option<Arc<dyn Children>>,
     input: &Payload,
 ) -> Result<BoxFuture<'static, Completion>, PayloadError> {
+    let id = run.id.clone();
     let cx = Cx::root(run, children);
     let scope = cx.log_scope();
-    let body = WorkflowCode::of(scope, W::run(cx, W::decode(input)?));
+    let input = {
+        let (_run, _scope) = (PolledRun::new(&id), scope.as_ref().map(EnteredScope::new));
+        as_workflow_code(|| W::decode(input))?
+    };
+    let body = WorkflowCode::of(scope, W::run(cx, input));
     Ok(Box::pin(async move {
         Ok(match body.await {
             Ok(value) => Ok(Payload::encode(&value)?),

@@ -1,7 +1,8 @@
 //! The await gate: `Effect`, the only kind of future a workflow may await, and what is being polled right now.
 //!
 //! Promise: `Recorded` is sealed, so a future that replay would not reproduce does not pass [`gate`]. While an effect
-//! is polled the phase is [`Phase::Effect`]; while workflow code is polled it is [`Phase::Workflow`].
+//! is polled the phase is [`Phase::Effect`]; while workflow code is polled, or decodes what is recorded, it is
+//! [`Phase::Workflow`].
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -78,8 +79,7 @@ impl<'c, T> BoxEffect<'c, T> {
         let Self { state, future } = self;
         let mapped = async move {
             let value = future.await;
-            let _entered = Entered::new(Phase::Workflow, None);
-            compute(value)
+            as_workflow_code(|| compute(value))
         };
         Effect { state, future: Box::pin(mapped) }
     }
@@ -185,7 +185,7 @@ pub fn gate_local<Name, R: RecordedLocal<Name>>(effect: R, state: u16) -> R {
 pub enum Phase {
     /// Neither workflow code nor an effect of one.
     Outside,
-    /// The body of a workflow, between two effects.
+    /// The body of a workflow, between two effects, or the decoder of what it is given.
     Workflow,
     /// An effect: the engine or a step's body.
     Effect,
@@ -272,6 +272,12 @@ impl Drop for Entered {
         STATE.with(|s| s.set(self.state));
         entered(self.phase == Phase::Workflow);
     }
+}
+
+/// Calls code of the user that every replay calls again, such as the decoder of what is recorded, in [`Phase::Workflow`].
+pub(crate) fn as_workflow_code<T>(code: impl FnOnce() -> T) -> T {
+    let _entered = Entered::new(Phase::Workflow, None);
+    code()
 }
 
 /// Workflow code: polled in [`Phase::Workflow`].

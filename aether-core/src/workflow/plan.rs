@@ -17,7 +17,7 @@ use crate::vocabulary::failure::{Failure, StepError};
 use crate::vocabulary::outcome::EffectClass;
 use crate::vocabulary::payload::Payload;
 use crate::workflow::context::Cx;
-use crate::workflow::gate::{Effect, WorkflowCode};
+use crate::workflow::gate::{Effect, WorkflowCode, as_workflow_code};
 use crate::workflow::reading::read_recorded;
 use crate::workflow::ticket::Ticket;
 
@@ -87,7 +87,8 @@ impl Cx {
             // place.
             let plan = recordable(&ticket, &plan)?;
             // Read before it is recorded: a plan that does not round-trip must not stand in a journal for good.
-            let read = plan.decode().map_err(|error| unrecordable(&ticket, &error))?;
+            let read = as_workflow_code(|| plan.decode());
+            let read = read.map_err(|error| unrecordable(&ticket, &error))?;
             run.wait_for_frontier(&command).await;
             if run.mode == Mode::Verify {
                 let requested = Box::new(CommandSummary { command, class, digest: None, site });

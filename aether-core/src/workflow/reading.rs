@@ -10,6 +10,7 @@ use crate::step::recordable::{Recordable, RecordableError};
 use crate::vocabulary::failure::StepError;
 use crate::vocabulary::id::CommandId;
 use crate::vocabulary::payload::{Answered, PayloadError};
+use crate::workflow::gate::as_workflow_code;
 
 /// Where a command stood in the source that recorded it, and where it is now.
 pub(crate) type Sites = (Option<String>, Option<String>);
@@ -35,8 +36,8 @@ where
     read_answer::<O, E>(answered).map(drop)
 }
 
-/// Reads a recorded value that was readable when it was recorded. Where it is not any more, the code has changed: the run
-/// stops, and its workflow does not see an error.
+/// Reads a recorded value that was readable when it was recorded, as workflow code: every replay reads it again. Where it is
+/// not readable any more, the code has changed: the run stops, and its workflow does not see an error.
 pub(crate) async fn read_recorded<T>(
     run: &Run,
     command: &CommandId,
@@ -44,7 +45,7 @@ pub(crate) async fn read_recorded<T>(
     sites: impl FnOnce() -> Sites,
     read: impl FnOnce() -> Result<T, PayloadError>,
 ) -> T {
-    match ask_in_net(command.as_str(), read) {
+    match ask_in_net(command.as_str(), || as_workflow_code(read)) {
         Ok(value) => value,
         Err(error) => run.unreadable(command, what, sites(), error).await,
     }

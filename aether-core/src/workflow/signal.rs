@@ -25,6 +25,7 @@ use crate::vocabulary::outcome::EffectClass;
 use crate::vocabulary::payload::Payload;
 use crate::vocabulary::waiting::Waiting;
 use crate::workflow::context::Cx;
+use crate::workflow::gate::as_workflow_code;
 use crate::workflow::reading::{read_recorded, unreadable};
 use crate::workflow::ticket::Ticket;
 use crate::workflow::wait::{Wait, awaitable};
@@ -120,7 +121,8 @@ async fn receive<T: Recordable>(
     match (value, reason) {
         (_, Some(reason)) => Err(StepError::Unrecordable(run.failure(&command, reason))),
         (Ok(value), None) => {
-            value.decode().map_err(|error| StepError::Unrecordable(run.failure(&command, error)))
+            let read = as_workflow_code(|| value.decode());
+            read.map_err(|error| StepError::Unrecordable(run.failure(&command, error)))
         }
         (Err(expired), None) => {
             let why = run.failure(&command, format!("no signal `{name}` came in time"));
