@@ -22,7 +22,7 @@ async fn a_damaged_run_keeps_no_other_one_from_being_claimed() {
         let table = Table::lay().await;
         for (name, wake_at) in [("a", 1), ("bad", 2), ("c", 3)] {
             if is_queued {
-                Arc::clone(&table.database).create(queued(name, "k"), Vec::new()).await.unwrap();
+                Arc::clone(&table.database).create(queued(name, "k"), Vec::new(), None).await.unwrap();
             } else {
                 table.run(name, None, wake_at).await;
             }
