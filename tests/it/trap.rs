@@ -141,6 +141,7 @@ async fn every_kind_of_call_is_caught_from_std_tokio_and_libraries() {
 struct Opened {
     item: u64,
     #[serde(skip, default = "SystemTime::now")]
+    #[allow(dead_code, reason = "to be decoded is all it is for")]
     at: SystemTime,
 }
 
