@@ -64,6 +64,8 @@ pub struct Facts {
     handing_over: BTreeMap<String, u64>,
     /// The values of those that somebody has reported.
     reported: BTreeSet<u64>,
+    /// Tokens with which a report was delivered.
+    delivered_with: BTreeSet<String>,
     /// What handles said about the end of each run.
     pub ends: BTreeMap<String, String>,
     /// An engine was dropped, killed, or shut down with little patience.
@@ -290,10 +292,17 @@ pub fn handing_over(token: &str) -> Option<u64> {
 pub fn reported(token: &str, value: Option<u64>, sent: Option<&Sent>) {
     let meanwhile = handing_over(token);
     let is_first = value.is_some_and(|value| with(|facts| !facts.reported.contains(&value)));
+    // One that was delivered for the call before keeps its id until somebody has read it.
+    let is_first = is_first && with(|facts| !facts.delivered_with.contains(token));
     if is_first && value == meanwhile && sent == Some(&Sent::Duplicate) {
         violated("first-report-is-duplicate", token.to_owned());
     }
-    with(|facts| facts.reported.extend(value.into_iter().chain(meanwhile)));
+    with(|facts| {
+        facts.reported.extend(value.into_iter().chain(meanwhile));
+        if sent == Some(&Sent::Delivered) {
+            facts.delivered_with.insert(token.to_owned());
+        }
+    });
 }
 
 /// A body is dropped before it has returned.

@@ -98,7 +98,13 @@ pub fn called(cx: &StepCx, number: u32, repeatable: bool) -> Undoing {
     let newest: BTreeMap<&str, Came> = before.iter().map(|call| (&*call.key, call.came)).collect();
     // One that was paused may repeat what a new owner has done since, under a key that the receiver knows.
     let is_late = repeatable && newest.contains_key(&*key) && may_lose_runs();
-    let other = newest.iter().find(|(other, came)| **other != key && **came != Came::Failed);
+    // What has failed under its key stays so, whatever a paused worker repeats under it.
+    let has_failed = |key: &str| {
+        let failed = |call: &Call| call.key == key && call.came == Came::Failed;
+        repeatable && may_lose_runs() && before.iter().any(failed)
+    };
+    let is_settled = |key: &str, came: Came| came == Came::Failed || has_failed(key);
+    let other = newest.iter().find(|(other, came)| **other != key && !is_settled(other, **came));
     if let Some(other) = other.filter(|_| !is_late) {
         violated("undone-twice", format!("{number}: {key} after {other:?}"));
     }
