@@ -5,7 +5,7 @@
 //! next claim launches it. A run that is being claimed, created, read or released is left to whoever does that.
 
 use crate::engine::inner::{Inner, now};
-use crate::sched::HashMap;
+use crate::sched::{HashMap, mutated};
 use crate::store::error::StoreError;
 use crate::vocabulary::id::{Epoch, RunId};
 
@@ -16,7 +16,7 @@ pub(super) struct Orphans(HashMap<RunId, (Epoch, u64)>);
 impl Orphans {
     /// Looks, and releases what was found before. The caller lets a lease pass between two looks.
     pub(super) async fn release(&mut self, inner: &Inner) -> Result<(), StoreError> {
-        if !inner.settings.advances {
+        if !inner.settings.advances || mutated("released-once") {
             return Ok(());
         }
         let began = inner.admissions.next();
