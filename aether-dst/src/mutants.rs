@@ -95,11 +95,6 @@ pub const ALL: &[Fault] = &[
         &["begun-again", "asked-again", "stuck"],
     ),
     fault(
-        "goes-on-before-the-decision",
-        "what a lost branch has begun to undo is gone on with before it is recorded what became of its call",
-        &["left-undone", "not-undone", "in-doubt-without-crash"],
-    ),
-    fault(
         "unwinding-waits-for-what-was-begun",
         "an unwinding undoes nothing before everything that was begun is asked for",
         &["stuck", "stuck-owned"],

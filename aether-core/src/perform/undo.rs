@@ -112,9 +112,7 @@ async fn go_on_with(run: &Arc<Run>, undoes: &CommandId, command: &CommandId) {
     }
     let _in_flight = run.in_flight();
     // The race that dropped it may be about to say what became of its calls.
-    if !mutated("goes-on-before-the-decision") {
-        run.deciding.is_over().await;
-    }
+    run.deciding.is_over().await;
     if let Err(fault) = run.settle_uncalled(command).await {
         return run.stop(fault).await;
     }
