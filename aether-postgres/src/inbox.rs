@@ -176,7 +176,7 @@ impl Database {
         ask!(self, |conn| {
             let rows = conn.query(HELD, &[&worker.as_str()]).await?;
             let held = |row: &Row| Ok((row::run_id(get(row, 0)?)?, row::nat(get(row, 1)?, "epoch")?));
-            rows.iter().map(held).collect()
+            Ok(readable(&rows, held))
         })
     }
 

@@ -119,6 +119,20 @@ impl PostgresStore {
         self.shared.home()
     }
 
+    /// Creates a run that is no fork, where its queue can be had.
+    fn create_new(
+        &self,
+        new: NewRun,
+        decision: Option<Decision>,
+    ) -> BoxFuture<'_, Result<Created, StoreError>> {
+        if new.terms.queue.is_some()
+            && let Err(error) = self.queueing()
+        {
+            return Box::pin(std::future::ready(Err(error)));
+        }
+        self.create_run(new, Vec::new(), decision)
+    }
+
     fn create_run(
         &self,
         new: NewRun,
@@ -264,21 +278,11 @@ impl Store for PostgresStore {
     }
 
     fn create(&self, new: NewRun) -> BoxFuture<'_, Result<Created, StoreError>> {
-        if new.terms.queue.is_some()
-            && let Err(error) = self.queueing()
-        {
-            return Box::pin(std::future::ready(Err(error)));
-        }
-        self.create_run(new, Vec::new(), None)
+        self.create_new(new, None)
     }
 
     fn create_decided(&self, new: NewRun, decision: Decision) -> BoxFuture<'_, Result<Created, StoreError>> {
-        if new.terms.queue.is_some()
-            && let Err(error) = self.queueing()
-        {
-            return Box::pin(std::future::ready(Err(error)));
-        }
-        self.create_run(new, Vec::new(), Some(decision))
+        self.create_new(new, Some(decision))
     }
 
     fn create_fork(

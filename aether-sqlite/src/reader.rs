@@ -256,12 +256,9 @@ pub(crate) fn held(conn: &Connection, worker: &WorkerId) -> Result<Vec<(RunId, E
     let sql = "SELECT id, epoch FROM aether_runs INDEXED BY aether_runs_held WHERE owner = ?1
                AND status IN ('pending', 'running', 'waiting')";
     let mut statement = conn.prepare_cached(sql)?;
-    let mut rows = statement.query([worker.as_str()])?;
-    let mut found = Vec::new();
-    while let Some(row) = rows.next()? {
-        found.push((row::run_id(row.get(0)?)?, row::nat(row.get(1)?, "epoch")?));
-    }
-    Ok(found)
+    row::readable(statement.query([worker.as_str()])?, usize::MAX, "a run that is held", |row| {
+        Ok(Some((row::run_id(row.get(0)?)?, row::nat(row.get(1)?, "epoch")?)))
+    })
 }
 
 /// The runs that a worker holds and whose inbox is not empty, each with its newest unread message.

@@ -186,29 +186,21 @@ impl CodedStore {
         Ok(())
     }
 
-    /// Encodes a new run, and passes it on.
-    pub(super) fn create_sealed(&self, mut new: NewRun) -> BoxFuture<'_, Result<Created, StoreError>> {
-        let begun = match self.seal_new(&mut new) {
-            Ok(begun) => begun,
-            Err(error) => return failed(error),
-        };
-        let id = new.id.clone();
-        let creation = self.inner.create(new);
-        Box::pin(async move { self.open_created(&id, begun, creation.await) })
-    }
-
-    /// As [`CodedStore::create_sealed`], as long as a decision stands.
-    pub(super) fn create_sealed_decided(
+    /// Encodes a new run, and passes it on with the decision that it rests on.
+    pub(super) fn create_sealed(
         &self,
         mut new: NewRun,
-        decision: Decision,
+        decision: Option<Decision>,
     ) -> BoxFuture<'_, Result<Created, StoreError>> {
         let begun = match self.seal_new(&mut new) {
             Ok(begun) => begun,
             Err(error) => return failed(error),
         };
         let id = new.id.clone();
-        let creation = self.inner.create_decided(new, decision);
+        let creation = match decision {
+            Some(decision) => self.inner.create_decided(new, decision),
+            None => self.inner.create(new),
+        };
         Box::pin(async move { self.open_created(&id, begun, creation.await) })
     }
 

@@ -100,11 +100,11 @@ impl Store for CodedStore {
     }
 
     fn create(&self, new: NewRun) -> BoxFuture<'_, Result<Created, StoreError>> {
-        self.create_sealed(new)
+        self.create_sealed(new, None)
     }
 
     fn create_decided(&self, new: NewRun, decision: Decision) -> BoxFuture<'_, Result<Created, StoreError>> {
-        self.create_sealed_decided(new, decision)
+        self.create_sealed(new, Some(decision))
     }
 
     fn create_fork(

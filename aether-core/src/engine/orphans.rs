@@ -31,8 +31,8 @@ impl Orphans {
         Ok(())
     }
 
-    /// Notes what a look found that began when the next admission was to have the number `began`; returns what was found before.
-    /// Whoever had to do with such a run then has ended and left it behind: a later claim has another epoch.
+    /// Notes what a look found that began when the next admission was to have the number `began`; returns what was found
+    /// before. Whoever had to do with such a run then has ended and left it behind: a later claim has another epoch.
     fn note(
         &mut self,
         found: Vec<(RunId, Epoch)>,

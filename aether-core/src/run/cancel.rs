@@ -21,8 +21,8 @@ use crate::vocabulary::id::{CommandId, InvocationId};
 impl Run {
     /// Abandons the invocations of commands that `of` holds for, if they were started and their outcome is neither known nor
     /// decided. Returns the events that name them, those first that are known not to have been executed, and the changes of
-    /// their ledger rows: the others are in doubt. The caller has dropped what made them; where other branches
-    /// go on, it appends what is returned before it waits for anything.
+    /// their ledger rows: the others are in doubt. The caller has dropped what made them; where other branches go on, it
+    /// appends what is returned before it waits for anything.
     ///
     /// # Errors
     /// [`Fault`] when the store fails.

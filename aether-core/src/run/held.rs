@@ -1,8 +1,8 @@
 //! Whether a claim is still held.
 //!
 //! Promise: no body that may change the world begins unless this worker renewed less than three quarters of a lease ago,
-//! by a clock that nobody sets, and in the database that has the run, and the store has said since the worker's last silence that
-//! the run is its own. A pause between the intent and the body therefore ends in a look at the store, whoever renews first
+//! by a clock that nobody sets, and in the database that has the run, and the store has said since the worker's last
+//! silence that the run is its own. A pause between the intent and the body therefore ends in a look at the store, whoever renews first
 //! after it: whether this worker was told of a loss, and whether the run is still its own. The list of losses alone does not
 //! say so: it goes with a run that is deleted, and with a worker that was forgotten.
 

@@ -5,12 +5,9 @@
 use crate::journal::event::Event;
 use crate::run::claim::Run;
 use crate::run::fault::Fault;
-use crate::store::pages::Pages;
+use crate::store::pages::{PAGE, Pages};
 use crate::store::read::events;
 use crate::vocabulary::id::CommandId;
-
-/// Events that are read at once.
-const PAGE: u64 = 2_000;
 
 impl Run {
     /// What the journal holds of the commands that `of` holds for. All that was appended so far is durable by then.

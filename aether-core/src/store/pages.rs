@@ -14,6 +14,9 @@ use crate::store::api::Store;
 use crate::store::error::StoreError;
 use crate::vocabulary::id::{Position, RunId};
 
+/// Events that are read at once, by who reads a whole journal.
+pub(crate) const PAGE: u64 = 2_000;
+
 type Reading<'s> = MaybeDone<BoxFuture<'s, Result<Vec<StoredFrame>, StoreError>>>;
 
 /// The pages of a journal, beginning with a position.

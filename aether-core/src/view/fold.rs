@@ -18,7 +18,7 @@ use crate::journal::spending::{BudgetUse, Spending};
 use crate::run::end::RunEnd;
 use crate::store::api::Store;
 use crate::store::error::StoreError;
-use crate::store::pages::Pages;
+use crate::store::pages::{PAGE, Pages};
 use crate::store::records::Snapshot;
 use crate::vocabulary::contract::{IllegalTransition, Status, Trigger};
 use crate::vocabulary::failure::StepError;
@@ -29,8 +29,6 @@ use crate::vocabulary::payload::Payload;
 /// Events of the longest journal whose view is saved. Written as JSON, a view takes twice its own memory once more, and
 /// most of the time of a first view.
 const SNAPSHOT_LARGEST: Position = 50_000;
-/// Events that are read from the store at once.
-const PAGE: u64 = 2_000;
 /// Events after which a new snapshot of a view is worth its write.
 const SNAPSHOT_EVERY: Position = 512;
 

@@ -47,9 +47,8 @@ pub(crate) fn arrays(name: &str, columns: &[(&str, &str)], next: &mut usize) -> 
     format!("unnest({}) AS {name}({})", params.join(", "), names.join(", "))
 }
 
-/// Gives the places of the runs that are new. A parent that a creator must hold, and what a creation rests on, are looked at in the same statement; the latter cannot
-/// change before it is written. Each
-/// text is made once.
+/// Gives the places of the runs that are new. A parent that a creator must hold, and what a creation rests on, are looked at
+/// in the same statement; the latter cannot change before it is written. Each text is made once.
 pub(crate) fn create(labelled: bool) -> &'static str {
     static PLAIN: OnceLock<String> = OnceLock::new();
     static LABELLED: OnceLock<String> = OnceLock::new();

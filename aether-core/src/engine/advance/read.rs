@@ -18,12 +18,9 @@ use crate::journal::spending::Spending;
 use crate::run::fault::Fault;
 use crate::store::api::Store;
 use crate::store::open_waits::OpenWaits;
-use crate::store::pages::Pages;
+use crate::store::pages::{PAGE, Pages};
 use crate::vocabulary::code::RunCode;
 use crate::vocabulary::id::{CommandId, Position, RunId};
-
-/// Events that are read at once.
-const PAGE: u64 = 2_000;
 
 /// What a journal says of its run.
 pub(crate) struct Read {
