@@ -5,6 +5,7 @@
 mod agents;
 mod assertions;
 mod attribute;
+mod conversations;
 mod guide;
 mod people;
 mod queues;

@@ -17,8 +17,10 @@ use aether_core::private::CONFIG_PATH;
 use aether_core::step::StepCx;
 use aether_core::step::{BodyCall, Interceptor};
 use aether_core::step::{BodyError, BodyResult, ProbeResult};
+use aether_effects::llm::ChatRequest;
 use futures_util::future::{BoxFuture, pending, ready};
 
+use super::conversations::{Asking, Conversations};
 use super::latch::Latch;
 use super::pieces::sending;
 use super::reports::ReportQueue;
@@ -30,6 +32,7 @@ use crate::sim::schedule::plan::PointKind;
 use crate::sim::scheduler::BodyScheduler;
 use crate::sim::script::answers::{Answers, Matcher, ProbeStub, Script};
 use crate::sim::script::behaviour::Behaviour;
+use crate::sim::script::conversation::Reply;
 use crate::sim::script::http;
 use crate::sim::script::scripts::Scripts;
 use crate::sim::settings::Settings;
@@ -55,8 +58,9 @@ pub(crate) struct StubDispatcher {
 #[derive(Debug, Default)]
 struct State {
     turns: Turns,
-    /// The question of each call of a model whose body is polled.
-    asked: BTreeMap<String, usize>,
+    conversations: Conversations,
+    /// The number of the question of each call of a model whose body is polled, and by which command it is asked.
+    asked: BTreeMap<String, (usize, Asking)>,
     calls: Vec<CallRecord>,
     /// What this process writes to.
     store: Option<Arc<CrashStore>>,
@@ -112,10 +116,20 @@ impl StubDispatcher {
         self.trouble.set(error);
     }
 
-    /// Number of the answer to the question that this call of a model asks. Bodies of calls of one name may be under way
-    /// side by side: it is the question of the one that is polled.
-    pub(super) fn model_turn(&self, call: &str) -> usize {
-        self.state().asked.get(call).copied().unwrap_or_default()
+    /// What a model answers. Bodies of calls of one name may be under way side by side: it is the question of the one that
+    /// is polled.
+    pub(super) fn model_reply(&self, request: &ChatRequest) -> Result<Reply, SimError> {
+        let models = &self.scripts.models;
+        let mut state = self.state();
+        let (turn, place) = match state.asked.get(&request.call).cloned() {
+            Some((turn, asking)) => {
+                let replies = models.conversations.get(&request.call).map_or(&[][..], Vec::as_slice);
+                (turn, state.conversations.place(&asking, request, replies))
+            }
+            None => (0, 0),
+        };
+        drop(state);
+        models.answer(request, turn, place)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -197,10 +211,11 @@ impl StubDispatcher {
         let Some(name) = self.scripts.models.answered_call(call.path).map(str::to_owned) else { return body };
         let (path, state) = (call.path.to_owned(), Arc::clone(&self.state));
         let key = IdempotencyKey::new(call.run, call.command, call.attempt).to_string();
+        let own = Asking { run: call.run.clone(), command: call.command.clone(), attempt: call.attempt };
         Box::pin(poll_fn(move |cx| {
             let mut asking = state.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some(turn) = asking.turns.turn_of(&path, &key) {
-                asking.asked.insert(name.clone(), turn);
+                asking.asked.insert(name.clone(), (turn, own.clone()));
             }
             drop(asking);
             body.as_mut().poll(cx)
