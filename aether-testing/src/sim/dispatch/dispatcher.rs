@@ -8,7 +8,7 @@ use std::future::poll_fn;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use aether_core::definition::def::Probe;
+use aether_core::definition::def::{Probe, WorkflowDef};
 use aether_core::id::{CommandId, IdempotencyKey, RunId};
 use aether_core::journal::history::RecordedResult;
 use aether_core::outcome::{EffectClass, FailureClass};
@@ -46,6 +46,8 @@ pub(crate) struct StubDispatcher {
     pub(crate) scripts: Arc<Scripts>,
     tape: Option<Tape>,
     draws: Draws,
+    /// The id of the simulated run.
+    root: String,
     scheduler: Option<Arc<BodyScheduler>>,
     pace: Option<Arc<Pace>>,
     state: Arc<Mutex<State>>,
@@ -91,6 +93,7 @@ impl StubDispatcher {
             scripts: Arc::clone(&settings.scripts),
             tape: settings.tape.clone(),
             draws: settings.draws.clone().unwrap_or_default(),
+            root: settings.id.clone(),
             scheduler: settings.scheduler.clone(),
             pace: settings.pace.clone(),
             state: Arc::default(),
@@ -356,6 +359,18 @@ impl Interceptor for StubDispatcher {
     fn version(&self, run: &RunId, mark: &CommandId, range: (u32, u32)) -> Option<u32> {
         let recorded = || Some(self.scripts.recorded.as_ref()?.version(run, mark, range.0));
         self.scripts.marks.get(mark.name()).copied().or_else(recorded)
+    }
+
+    fn workflow(
+        &self,
+        run: &RunId,
+        def: &'static WorkflowDef,
+        input: &Payload,
+    ) -> Option<BoxFuture<'static, BodyResult>> {
+        let stub = self.scripts.children.get(def).filter(|_| run.as_str() != self.root)?;
+        let (stub, input) = (Arc::clone(stub), input.clone());
+        // Called by the run, so that its panic is that of the workflow.
+        Some(Box::pin(async move { stub(&input) }))
     }
 
     fn around(
