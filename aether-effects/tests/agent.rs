@@ -17,7 +17,10 @@ use aether_core::step::{Tool, ToolSchema};
 use aether_core::store::Store;
 use aether_core::store::memory::MemoryStore;
 use aether_effects::agent::{AgentReport, CxAgent, Parallel, Progress};
-use aether_effects::llm::{ChatMessage, Models, ToolCall, Usage};
+use aether_effects::llm::{
+    Attachment, ChatMessage, ChatRequest, ChatResponse, ModelClient, ModelError, Models, ToolCall, Usage,
+};
+use futures_util::future::BoxFuture;
 use kit::{Script, builder, calls, events, says, verify};
 
 /// How often the tools ran.
@@ -471,4 +474,105 @@ async fn a_tool_needs_approval_where_the_agent_says_so() {
     assert!(told(&report)[2].contains("rejected") && told(&report)[2].contains("too late"), "{report:?}");
     assert_eq!(bench.counts.send.load(Ordering::SeqCst), 1);
     verify(&bench.engine, run.id()).await;
+}
+
+workflow!(Chat(cx, more: bool) -> Vec<AgentReport> {
+    let cat = Attachment::url("image/png", "https://example.com/cat.png");
+    let first = cx.agent("helper").system("You help.").tools(tool::<search>("query")).run("Find keys.").await?;
+    let mut reports = vec![first];
+    if more {
+        let said = reports[0].transcript.clone();
+        let agent = cx.agent("helper").system("You still help.").tools(tool::<search>("query"));
+        let agent = agent.history(said).attach(cat).max_tokens(70);
+        reports.push(agent.run("And this?").await?);
+    }
+    Ok(reports)
+});
+
+#[tokio::test]
+async fn an_agent_continues_a_conversation_and_nothing_else_changes() {
+    let script = || {
+        let looks = calls(&[("search", r#"{"query":"keys"}"#)]);
+        Script::new([looks.clone(), says("found"), looks, says("a cat")])
+    };
+    let bench = bench(script()).await;
+    let run = bench.engine.start::<Chat>(true).id("run").await.unwrap();
+    let reports = run.result().await.unwrap();
+    let asked = bench.script.asked();
+    let [_, _, question, _] = &asked[..] else { panic!("{asked:?}") };
+    let prompt = "And this?";
+    let cat = Attachment::url("image/png", "https://example.com/cat.png");
+    let mut expected = vec![ChatMessage::system("You still help.")];
+    expected.extend(reports[0].transcript[1..].iter().cloned());
+    expected.push(ChatMessage::user_with(prompt, vec![cat]));
+    assert_eq!((&question.messages, question.max_tokens), (&expected, Some(70)));
+    assert_eq!(reports[1].transcript.len(), expected.len() + 3, "a call, its answer and the last word");
+    assert_eq!((reports[1].turns, reports[1].usage), (2, Usage::of(20, 2)), "what it took itself");
+    verify(&bench.engine, run.id()).await;
+
+    // An agent that has none of it is recorded as ever.
+    let first = serde_json::to_string(&asked[0]).unwrap();
+    assert!(
+        first.starts_with(
+            r#"{"call":"helper","messages":[{"role":"system","content":"You help."},{"role":"user","content":"Find keys."}],"tools":["#
+        ) && first.ends_with("]}"),
+        "{first}"
+    );
+}
+
+workflow!(Takes(cx, history: Vec<ChatMessage>) -> AgentReport {
+    Ok(cx.agent("helper").tools(tool::<send>("body")).history(history).run("Go on.").await?)
+});
+
+#[tokio::test]
+async fn a_call_without_an_answer_in_a_history_is_told_and_never_made() {
+    let call = ToolCall { id: "c".into(), name: "send".into(), arguments: r#"{"body":"hi"}"#.into() };
+    let asked = ChatMessage::Assistant { content: None, tool_calls: vec![call] };
+    let bench = bench(Script::new([says("done")])).await;
+    let history = vec![ChatMessage::user("Send hi."), asked.clone()];
+    let run = bench.engine.start::<Takes>(history).await.unwrap();
+    let report = run.result().await.unwrap();
+    let [_, call, answer, prompt] = &bench.script.asked()[0].messages[..] else { panic!("{report:?}") };
+    assert_eq!((call, prompt), (&asked, &ChatMessage::user("Go on.")));
+    let ChatMessage::Tool { call_id, name, content } = answer else { panic!("{answer:?}") };
+    assert_eq!((&**call_id, &**name), ("c", "send"));
+    assert!(content.contains("it is not known what became of this call"), "{content}");
+    assert_eq!(bench.counts.send.load(Ordering::SeqCst), 0);
+    verify(&bench.engine, run.id()).await;
+}
+
+/// A model of which there is only `small`.
+#[derive(Clone, Debug, Default)]
+struct OnlySmall(Arc<std::sync::Mutex<Vec<String>>>);
+
+impl ModelClient for OnlySmall {
+    fn chat(&self, request: ChatRequest) -> BoxFuture<'_, Result<ChatResponse, ModelError>> {
+        let model = request.model.unwrap_or_default();
+        self.0.lock().unwrap().push(model.clone());
+        let is_over = matches!(request.messages.last(), Some(ChatMessage::Tool { .. }));
+        Box::pin(std::future::ready(match (&*model, is_over) {
+            ("small", true) => Ok(says("done")),
+            ("small", false) => Ok(calls(&[("search", r#"{"query":"a"}"#)])),
+            _ => Err(ModelError::BadRequest { status: 404, message: "no such model".into() }),
+        }))
+    }
+}
+
+workflow!(FallsBack(cx, prompt: String) -> AgentReport {
+    Ok(cx.agent("helper").model("large").or("small").tools(tool::<search>("query")).run(prompt).await?)
+});
+
+#[tokio::test]
+async fn an_agents_model_that_gives_no_answer_is_followed_by_the_next() {
+    let (client, counts, store) = (OnlySmall::default(), Arc::new(Counts::default()), MemoryStore::new());
+    let models = Models::new(client.clone());
+    let engine = builder(&store).provide(models).provide(Arc::clone(&counts)).start().await.unwrap();
+    let run = engine.start::<FallsBack>("go".into()).await.unwrap();
+    let report = run.result().await.unwrap();
+    assert_eq!((&*report.answer, report.turns), ("done", 2), "a model without an answer is no turn");
+    assert_eq!(*client.0.lock().unwrap(), ["large", "small", "large", "small"]);
+    let events = events(&store, run.id()).await;
+    let expected = ["0.1:llm.helper", "0.2:search", "0.4:llm.helper"];
+    assert_eq!(kit::committed(&events), expected, "each is a command of its own");
+    verify(&engine, run.id()).await;
 }

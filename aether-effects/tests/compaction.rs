@@ -15,8 +15,9 @@ use aether_core::outcome::EffectClass;
 use aether_core::step::{Tool, ToolSchema};
 use aether_core::store::Store;
 use aether_core::store::memory::MemoryStore;
+use aether_core::workflow::Workflow;
 use aether_effects::agent::{AgentReport, AgentSpec, Compaction, CxAgent};
-use aether_effects::llm::{ChatMessage, ChatRequest, ChatResponse, Models, Usage};
+use aether_effects::llm::{ChatMessage, ChatRequest, ChatResponse, Models, ToolCall, Usage};
 use futures_util::future::join_all;
 use kit::{ByQuestion, Script, builder, calls, committed, events, says, verify};
 
@@ -315,20 +316,24 @@ async fn a_kill_anywhere_repeats_nothing_and_changes_nothing() {
         assert!(report.compactions >= 2 && report.hand_offs.len() == 1, "{report:?}");
         assert_eq!(bench.pages.load(Ordering::SeqCst), 3);
         let frames = bench.store.load(run.id(), 0).await.unwrap().len();
-        join_all((1..frames).map(|kept| killed_behind(kept, &bench.store, &report))).await;
+        join_all((1..frames).map(|kept| killed_behind::<HandsOver>(kept, &bench.store, &report))).await;
     }
 }
 
 /// Continues the run from a copy of its journal that ends behind append `kept`.
-async fn killed_behind(kept: usize, store: &MemoryStore, report: &AgentReport) {
+async fn killed_behind<W: Workflow<Output = AgentReport>>(
+    kept: usize,
+    store: &MemoryStore,
+    report: &AgentReport,
+) {
     let (half, run) = (MemoryStore::new(), "run".parse::<RunId>().unwrap());
     let whole = committed(&events(store, &run).await);
     kit::copy_first(&half, store, &run, kept).await;
     let before = committed(&events(&half, &run).await).len();
     let (model, pages) = (ByQuestion::new(conversation), Arc::new(AtomicUsize::new(0)));
-    let builder = kit::successor(&half).register::<HandsOver>().provide(Models::new(model.clone()));
+    let builder = kit::successor(&half).register::<W>().provide(Models::new(model.clone()));
     let engine = builder.provide(Arc::clone(&pages)).start().await.unwrap();
-    let again = engine.handle::<HandsOver>("run").await.unwrap();
+    let again = engine.handle::<W>("run").await.unwrap();
     assert_eq!(again.result().await.unwrap(), *report, "killed behind append {kept}");
     assert_eq!(committed(&events(&half, &run).await), whole, "killed behind append {kept}");
     let left = |name: &str| whole[before..].iter().filter(|id| id.contains(name)).count();
@@ -338,4 +343,50 @@ async fn killed_behind(kept: usize, store: &MemoryStore, report: &AgentReport) {
         "killed behind append {kept}"
     );
     verify(&engine, &run).await;
+}
+
+workflow!(ContinuesAndHandsOver(cx, compaction: Wanted) -> AgentReport {
+    let writer = AgentSpec::new("writer").system("You write.").system("You are brief.");
+    let call = |id: &str| ToolCall { id: id.into(), name: "read".into(), arguments: "{}".into() };
+    let history = [
+        ChatMessage::user("What is in the attic?"),
+        ChatMessage::Assistant { content: None, tool_calls: vec![call("old")] },
+        ChatMessage::Tool { call_id: "old".into(), name: "read".into(), content: "z".repeat(900) },
+        ChatMessage::assistant("Dust."),
+    ];
+    let agent = cx.agent("reader").system("You read.").tools(tool()).hand_off(writer);
+    Ok(agent.history(history).compact(compaction.made()).run("Read all.").await?)
+});
+
+#[tokio::test]
+async fn a_history_is_summarized_in_its_place_and_the_prompt_stays() {
+    let bench = bench(Models::new(ByQuestion::new(conversation))).await;
+    let run = bench.engine.start::<ContinuesAndHandsOver>(above(250)).id("run").await.unwrap();
+    let report = run.result().await.unwrap();
+    assert!(report.compactions >= 2 && report.hand_offs.len() == 1, "{report:?}");
+    let said: Vec<_> = report.transcript.iter().map(text).collect();
+    let summary = "Summary of the older part of this conversation:\n\nwhat was read";
+    assert_eq!(said[..6], ["You write.", "You are brief.", summary, "Dust.", "Read all.", summary]);
+    assert_eq!(*said.last().unwrap(), "done");
+    verify(&bench.engine, run.id()).await;
+
+    let whole = committed(&events(&bench.store, run.id()).await);
+    let frames = bench.store.load(run.id(), 0).await.unwrap().len();
+    let cuts = (1..frames).map(|kept| killed_behind::<ContinuesAndHandsOver>(kept, &bench.store, &report));
+    join_all(cuts).await;
+    let summaries = whole.iter().filter(|id| id.ends_with(".compact")).count();
+    assert_eq!(summaries, report.compactions as usize);
+}
+
+#[tokio::test]
+async fn old_answers_of_tools_in_a_history_are_left_out() {
+    let script = Script::new([asks("a", 10), says("done")]);
+    let bench = bench(Models::new(script.clone())).await;
+    let wanted = Wanted { elides: true, ..above(250) };
+    let run = bench.engine.start::<ContinuesAndHandsOver>(wanted).await.unwrap();
+    let report = run.result().await.unwrap();
+    let first: Vec<_> = script.asked()[0].messages.iter().map(text).map(str::to_owned).collect();
+    assert_eq!(first[1..], ["What is in the attic?", "", "[left out: 900 bytes]", "Dust.", "Read all."]);
+    assert_eq!((report.compactions, text(&report.transcript[7]).len()), (1, 300));
+    verify(&bench.engine, run.id()).await;
 }

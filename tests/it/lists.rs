@@ -17,11 +17,12 @@ async fn li_child(cx: &mut Cx, n: u32) -> Result<u32> {
     Ok(n)
 }
 
-/// Two children, one with a label, then one whose label is too long.
+/// Three children, two of them with labels, then one whose label is too long.
 #[workflow]
 async fn li_parent(cx: &mut Cx) -> Result<u32> {
     let sum = cx.child::<li_child>(1).label("customer", "acme").label("part", "1").await?;
-    let sum = sum + cx.child::<li_child>(2).await?;
+    let started = cx.start_child::<li_child>(4).label("customer", "acme").label("part", "2").await?;
+    let sum = sum + cx.child::<li_child>(2).await? + started.result(cx).await?;
     match cx.child::<li_child>(3).label("long", "x".repeat(MAX_LABEL_VALUE + 1)).await {
         Err(StepError::Unrecordable(error)) if error.to_string().contains("over the limit") => Ok(sum),
         other => Err(Failure::permanent(format!("{other:?}"))),
@@ -97,12 +98,15 @@ async fn a_child_has_labels_of_its_own() {
         let place = make();
         let engine = builder(&place.store, &Calls::default()).start().await.unwrap();
         let run = engine.start::<li_parent>(()).id("p").label("customer", "else").await.unwrap();
-        assert_eq!(in_time(run.result()).await.unwrap(), 3);
+        assert_eq!(in_time(run.result()).await.unwrap(), 7);
         let of_parent = RunFilter::new().parent(run_id("p"));
-        assert_eq!(engine.count(of_parent.clone()).await.unwrap(), 2);
-        let labeled = engine.runs(of_parent.label("customer", "acme")).await.unwrap();
-        assert_eq!(labeled.len(), 1);
-        assert_eq!(labeled[0].labels, labels(&[("customer", "acme"), ("part", "1")]));
+        assert_eq!(engine.count(of_parent.clone()).await.unwrap(), 3);
+        assert_eq!(engine.count(of_parent.clone().label("customer", "acme")).await.unwrap(), 2);
+        for part in ["1", "2"] {
+            let labeled = engine.runs(of_parent.clone().label("part", part)).await.unwrap();
+            assert_eq!(labeled.len(), 1);
+            assert_eq!(labeled[0].labels, labels(&[("customer", "acme"), ("part", part)]));
+        }
         assert_eq!(ids(&engine, RunFilter::new().label("customer", "else")).await, ["p"], "not handed down");
         engine.verify(&run_id("p")).await.unwrap();
     }

@@ -86,14 +86,18 @@ impl RegisteredWorkflow {
         (self.type_id)() == (other.type_id)()
     }
 
-    /// Starts the body for this claim of a run. Without `children` it starts and follows no child runs.
+    /// Starts the body for this claim of a run, or what an interceptor puts in its place. Without `children` it starts and follows no child runs.
     pub(crate) fn run(
         &self,
         run: Arc<Run>,
         children: Option<Arc<dyn Children>>,
         input: &Payload,
     ) -> Result<BoxFuture<'static, Completion>, PayloadError> {
-        (self.run)(run, children, input)
+        let interceptor = run.shared.interceptor.as_ref();
+        match interceptor.and_then(|interceptor| interceptor.workflow(&run.id, self.def, input)) {
+            Some(answer) => Ok(answer),
+            None => (self.run)(run, children, input),
+        }
     }
 }
 

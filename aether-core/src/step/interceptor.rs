@@ -6,7 +6,7 @@ use std::fmt::Debug;
 
 use futures_util::future::BoxFuture;
 
-use crate::definition::def::StepOptions;
+use crate::definition::def::{StepOptions, WorkflowDef};
 use crate::journal::history::record::RecordedResult;
 use crate::step::body::{BodyResult, ProbeResult};
 use crate::step::context::StepCx;
@@ -66,6 +66,17 @@ pub trait Interceptor: Send + Sync + Debug + 'static {
     /// The version of the run at a mark that it comes to for the first time, in place of the highest one. The command has
     /// the name of the mark; `range` is the lowest and the highest version that the code has a path for.
     fn version(&self, _run: &RunId, _mark: &CommandId, _range: (u32, u32)) -> Option<u32> {
+        None
+    }
+
+    /// Answers in place of the code of the workflow `def`, whenever the run is taken up, or lets the code run with `None`. The
+    /// answer is the run's end. It is replayed as a run whose code asks for no effect.
+    fn workflow(
+        &self,
+        _run: &RunId,
+        _def: &'static WorkflowDef,
+        _input: &Payload,
+    ) -> Option<BoxFuture<'static, BodyResult>> {
         None
     }
 

@@ -41,6 +41,22 @@ impl<F> StartedChild<F> {
         Self { child: self.child.id(id) }
     }
 
+    /// Gives the child a label, as [`Child::label`] does.
+    ///
+    /// ```
+    /// # use aether_core::failure::{Failure, Result};
+    /// # use aether_core::workflow::{Cx, Workflow};
+    /// # #[allow(non_camel_case_types)]
+    /// # async fn workflow<chapter>(cx: &mut Cx, text: String) -> Result<()>
+    /// # where chapter: Workflow<Input = String, Output = usize, Error = Failure> {
+    /// let child = cx.start_child::<chapter>(text).label("book", "moby-dick").await?;
+    /// let letters = child.result(cx).await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn label(self, key: impl Into<String>, value: impl Into<String>) -> Self {
+        Self { child: self.child.label(key, value) }
+    }
+
     /// Limits what the child may take, as [`Child::budget`] does. What it is granted counts as spent here until its result
     /// is waited for; without this, that is all that is left.
     ///

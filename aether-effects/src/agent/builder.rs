@@ -11,6 +11,7 @@ use aether_core::workflow::Cx;
 use schemars::{JsonSchema, schema_for};
 
 use super::compaction::Compaction;
+use super::history::Opening;
 use super::report::{AgentAnswer, AgentReport, Progress};
 use super::running::{Running, StopRule, Terms};
 use super::spec::AgentSpec;
@@ -18,6 +19,8 @@ use super::team::refusal;
 use super::toolbox::Toolbox;
 use super::tools::{IntoTools, Parallel};
 use crate::llm::call::{check_json, parse};
+use crate::model::attachment::Attachment;
+use crate::model::chat::ChatMessage;
 
 /// `cx.agent(..)` in workflows.
 pub trait CxAgent {
@@ -38,7 +41,7 @@ pub trait CxAgent {
 
 impl CxAgent for Cx {
     fn agent(&mut self, spec: impl Into<AgentSpec>) -> Agent<'_> {
-        Agent { cx: self, spec: spec.into(), terms: Terms::default() }
+        Agent { cx: self, spec: spec.into(), terms: Terms::default(), opening: Opening::default() }
     }
 }
 
@@ -67,6 +70,7 @@ pub struct Agent<'c> {
     cx: &'c mut Cx,
     spec: AgentSpec,
     terms: Terms,
+    opening: Opening,
 }
 
 impl<'c> Agent<'c> {
@@ -83,6 +87,27 @@ impl<'c> Agent<'c> {
     /// ```
     pub fn model(mut self, model: impl Into<String>) -> Self {
         self.spec = self.spec.model(model);
+        self
+    }
+
+    /// Asks this model for an answer if the one before it gave none; may be said several times. Each answer is asked of the
+    /// agent's own model first. Each model is a command of its own in the journal, with its own attempts: two retries for
+    /// every model that another one follows, unless [`Agent::retry`] says otherwise for all of them. It holds for summaries,
+    /// too, unless the [`Compaction`] names a model.
+    ///
+    /// A call that was cancelled, or that a budget does not allow, goes to no other model.
+    ///
+    /// ```
+    /// # use aether_core::failure::Result;
+    /// # use aether_core::workflow::Cx;
+    /// # use aether_effects::agent::CxAgent;
+    /// # async fn workflow(cx: &mut Cx) -> Result<()> {
+    /// cx.agent("support").model("large").or("small").run("Hello").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn or(mut self, model: impl Into<String>) -> Self {
+        self.spec = self.spec.or(model);
         self
     }
 
@@ -115,6 +140,63 @@ impl<'c> Agent<'c> {
     /// ```
     pub fn temperature(mut self, temperature: f64) -> Self {
         self.spec = self.spec.temperature(temperature);
+        self
+    }
+
+    /// Limits each answer to so many tokens; the provider's limit if it is not set. Budgets reserve less with it. Summaries
+    /// have a limit of their own: [`Compaction::max_tokens`].
+    ///
+    /// ```
+    /// # use aether_core::failure::Result;
+    /// # use aether_core::workflow::Cx;
+    /// # use aether_effects::agent::CxAgent;
+    /// # async fn workflow(cx: &mut Cx) -> Result<()> {
+    /// cx.agent("support").max_tokens(500).run("Hello").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn max_tokens(mut self, tokens: u32) -> Self {
+        self.spec = self.spec.max_tokens(tokens);
+        self
+    }
+
+    /// Continues a conversation: these messages stand before the prompt, for example the transcript of an earlier
+    /// [`AgentReport`]. Said several times, they follow each other. They are recorded with every question, as all messages
+    /// are.
+    ///
+    /// System messages are left out, for the agent has its own. A call of a tool without an answer is never made: the model
+    /// is told that it is not known what became of it. The answer of a tool whose call is not there is left out.
+    ///
+    /// ```
+    /// # use aether_core::failure::Result;
+    /// # use aether_core::workflow::Cx;
+    /// # use aether_effects::agent::CxAgent;
+    /// # async fn workflow(cx: &mut Cx) -> Result<()> {
+    /// let first = cx.agent("support").run("My key does not open the door.").await?;
+    /// let second = cx.agent("support").history(first.transcript).run("It does now. Why?").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn history(mut self, messages: impl IntoIterator<Item = ChatMessage>) -> Self {
+        self.opening.history.extend(messages);
+        self
+    }
+
+    /// Sends an image or a file along with the prompt; may be said several times.
+    ///
+    /// ```
+    /// # use aether_core::failure::Result;
+    /// # use aether_core::workflow::Cx;
+    /// # use aether_effects::agent::CxAgent;
+    /// # use aether_effects::llm::Attachment;
+    /// # async fn workflow(cx: &mut Cx) -> Result<()> {
+    /// let damage = Attachment::url("image/jpeg", "https://files.example.com/claims/7.jpg");
+    /// cx.agent("claims").attach(damage).run("What is broken, and what does it cost?").await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn attach(mut self, attachment: Attachment) -> Self {
+        self.opening.attachments.push(attachment);
         self
     }
 
@@ -393,9 +475,9 @@ impl<'c> Agent<'c> {
     /// # }
     /// ```
     pub fn run(self, prompt: impl Into<String>) -> BoxEffect<'c, Result<AgentReport, StepError<Failure>>> {
-        let (Self { cx, spec, terms }, prompt) = (self, prompt.into());
+        let (Self { cx, spec, terms, opening }, prompt) = (self, prompt.into());
         cx.scoped(move |mut cx| async move {
-            let running = Running::new(spec, terms, prompt, None)?;
+            let running = Running::new(spec, terms, opening.messages(prompt), None)?;
             Ok(running.run(&mut cx, |_| Ok(()), |_| Ok(())).await?.1)
         })
     }
@@ -421,10 +503,10 @@ impl<'c> Agent<'c> {
         self,
         prompt: impl Into<String>,
     ) -> BoxEffect<'c, Result<AgentAnswer<T>, StepError<Failure>>> {
-        let (Self { cx, spec, terms }, prompt) = (self, prompt.into());
+        let (Self { cx, spec, terms, opening }, prompt) = (self, prompt.into());
         cx.scoped(move |mut cx| async move {
             let schema = Some(schema_for!(T).to_value());
-            let running = Running::new(spec, terms, prompt, schema)?;
+            let running = Running::new(spec, terms, opening.messages(prompt), schema)?;
             match running.run(&mut cx, parse::<T>, check_json::<T>).await? {
                 (Some(value), report) => Ok(AgentAnswer { value, report }),
                 (None, report) => Err(refusal(format_args!(

@@ -8,6 +8,7 @@
 pub(crate) mod builder;
 pub(crate) mod compaction;
 pub(crate) mod hand_off;
+pub(crate) mod history;
 pub(crate) mod report;
 pub(crate) mod running;
 pub(crate) mod spec;

@@ -1,6 +1,7 @@
 //! An agent in its loop.
 
 use std::fmt;
+use std::ops::Range;
 
 use aether_core::budget::{BudgetKind, OverBudget};
 use aether_core::failure::{Failure, StepError};
@@ -15,8 +16,8 @@ use super::spec::AgentSpec;
 use super::team::{Team, check_names};
 use super::toolbox::AgentTool;
 use super::tools::Parallel;
-use crate::llm::call::{BAD_ARGUMENTS, CallSettings, CheckAnswer, Expect, ask};
-use crate::llm::rounds::sent_back;
+use crate::llm::call::{BAD_ARGUMENTS, CallSettings, CheckAnswer, Expect};
+use crate::llm::rounds::{ask_in_turn, sent_back};
 use crate::model::chat::{ChatMessage, ChatRequest, ChatResponse, ToolCall};
 use crate::model::error::ModelError;
 use crate::model::usage::Usage;
@@ -74,21 +75,25 @@ pub(super) struct Running {
     terms: Terms,
     /// The next question of the agent at work.
     request: ChatRequest,
+    /// How many messages of the history stand before the prompt.
+    history: usize,
     so_far: SoFar,
 }
 
 impl Running {
+    /// An agent whose conversation begins with these messages; the last one is the prompt.
+    ///
     /// # Errors
     /// Permanent where names of agents or of their tools are not clear.
     pub(super) fn new(
         spec: AgentSpec,
         terms: Terms,
-        prompt: String,
+        messages: Vec<ChatMessage>,
         response_schema: Option<Value>,
     ) -> Result<Self, StepError<Failure>> {
-        let messages = vec![ChatMessage::user(prompt)];
+        let history = messages.len().saturating_sub(1);
         let request = ChatRequest { messages, response_schema, ..ChatRequest::default() };
-        Ok(Self { team: Team::of(spec)?, terms, request, so_far: SoFar::default() })
+        Ok(Self { team: Team::of(spec)?, terms, request, history, so_far: SoFar::default() })
     }
 
     /// Runs until `read` takes an answer without tool calls, which is when `check` lets it pass. There is no value where the agent was stopped.
@@ -101,8 +106,9 @@ impl Running {
         self.begin_work(cx).await?;
         while self.so_far.turns < self.terms.max_turns {
             self.compact(cx).await?;
-            let settings = self.terms.settings.clone();
-            let answer = ask(cx, self.request.clone(), Expect::Turn(check), settings).await?;
+            let (settings, fallbacks) = (&self.terms.settings, &self.team.at_work().fallbacks);
+            let answer: ChatResponse =
+                ask_in_turn(cx, &self.request, Expect::Turn(check), settings, fallbacks).await?;
             self.count(&answer);
             if answer.tool_calls.is_empty() {
                 match read(&answer) {
@@ -137,6 +143,7 @@ impl Running {
         self.request.call.clone_from(&agent.name);
         self.request.model.clone_from(&agent.model);
         self.request.temperature = agent.temperature;
+        self.request.max_tokens = agent.max_tokens;
         self.request.tools = agent.tools.iter().map(AgentTool::spec).collect();
         self.so_far.measured = Measured::default();
         Ok(())
@@ -150,26 +157,50 @@ impl Running {
         self.so_far.measured = if tokens > 0 { Measured { messages, tokens } } else { Measured::default() };
     }
 
-    /// Makes the conversation shorter where it is to be.
+    /// Makes the conversation shorter where it is to be: the history first, then what followed the prompt.
     async fn compact(&mut self, cx: &mut Cx) -> Result<(), StepError<Failure>> {
-        let Some(compaction) = &self.terms.compaction else { return Ok(()) };
+        while let Some(older) = self.too_long() {
+            let shorter = self.shorter(cx, &older).await?;
+            if older.end <= self.prompt() {
+                self.history = self.history.saturating_sub(older.len()).saturating_add(shorter.len());
+            }
+            self.request.messages.splice(older, shorter);
+            self.so_far.compactions = self.so_far.compactions.saturating_add(1);
+            self.so_far.measured = Measured::default();
+        }
+        Ok(())
+    }
+
+    /// The part of the conversation that is to be replaced, where the next question would be too large.
+    fn too_long(&self) -> Option<Range<usize>> {
         let (Measured { messages: counted, tokens }, messages) =
             (self.so_far.measured, &self.request.messages);
         let tokens = tokens.saturating_add(size(messages.get(counted..).unwrap_or_default()));
-        let Some(older) = compaction.older(messages, tokens) else { return Ok(()) };
-        let shorter = match compaction.question(&self.request, &older) {
-            None => elided(messages.get(older.clone()).unwrap_or_default()),
-            Some(question) => {
-                let settings = CallSettings { stream: None, ..self.terms.settings.clone() };
-                let answer = ask(cx, question, Expect::Summary, settings).await?;
-                self.so_far.usage += answer.usage;
-                vec![summary(answer)]
-            }
+        self.terms.compaction.as_ref()?.older(messages, self.prompt(), tokens)
+    }
+
+    /// What takes the place of the older part.
+    async fn shorter(
+        &mut self,
+        cx: &mut Cx,
+        older: &Range<usize>,
+    ) -> Result<Vec<ChatMessage>, StepError<Failure>> {
+        let compaction = self.terms.compaction.as_ref();
+        let question = compaction.and_then(|it| it.question(&self.request, self.prompt(), older));
+        let Some(question) = question else {
+            return Ok(elided(self.request.messages.get(older.clone()).unwrap_or_default()));
         };
-        self.request.messages.splice(older, shorter);
-        self.so_far.compactions = self.so_far.compactions.saturating_add(1);
-        self.so_far.measured = Measured::default();
-        Ok(())
+        let settings = CallSettings { stream: None, ..self.terms.settings.clone() };
+        let has_own_model = compaction.is_some_and(Compaction::has_own_model);
+        let fallbacks = if has_own_model { &[][..] } else { &self.team.at_work().fallbacks };
+        let answer: ChatResponse = ask_in_turn(cx, &question, Expect::Summary, &settings, fallbacks).await?;
+        self.so_far.usage += answer.usage;
+        Ok(vec![summary(answer)])
+    }
+
+    /// Where the prompt stands: behind the system messages and the history.
+    fn prompt(&self) -> usize {
+        self.team.at_work().system.len() + self.history
     }
 
     fn out_of_turns(&self) -> OverBudget {

@@ -32,8 +32,11 @@ pub struct AgentSpec {
     pub(super) name: String,
     pub(super) description: String,
     pub(super) model: Option<String>,
+    /// The models that are asked after it, one after the other.
+    pub(super) fallbacks: Vec<String>,
     pub(super) system: Vec<String>,
     pub(super) temperature: Option<f64>,
+    pub(super) max_tokens: Option<u32>,
     pub(super) tools: Vec<AgentTool>,
     pub(super) toolboxes: Toolboxes,
     pub(super) parallel: Parallel,
@@ -63,8 +66,10 @@ impl AgentSpec {
             name: name.into(),
             description: String::new(),
             model: None,
+            fallbacks: Vec::new(),
             system: Vec::new(),
             temperature: None,
+            max_tokens: None,
             tools: Vec::new(),
             toolboxes: Toolboxes::default(),
             parallel: Parallel::Nothing,
@@ -97,6 +102,18 @@ impl AgentSpec {
         self
     }
 
+    /// As [`Agent::or`](super::Agent::or).
+    ///
+    /// ```
+    /// use aether_effects::agent::AgentSpec;
+    /// let billing = AgentSpec::new("billing").model("large").or("small");
+    /// ```
+    #[must_use]
+    pub fn or(mut self, model: impl Into<String>) -> Self {
+        self.fallbacks.push(model.into());
+        self
+    }
+
     /// As [`Agent::system`](super::Agent::system).
     ///
     /// ```
@@ -118,6 +135,18 @@ impl AgentSpec {
     #[must_use]
     pub fn temperature(mut self, temperature: f64) -> Self {
         self.temperature = Some(temperature);
+        self
+    }
+
+    /// As [`Agent::max_tokens`](super::Agent::max_tokens).
+    ///
+    /// ```
+    /// use aether_effects::agent::AgentSpec;
+    /// let billing = AgentSpec::new("billing").max_tokens(500);
+    /// ```
+    #[must_use]
+    pub fn max_tokens(mut self, tokens: u32) -> Self {
+        self.max_tokens = Some(tokens);
         self
     }
 

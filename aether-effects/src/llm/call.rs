@@ -77,17 +77,7 @@ impl Expect {
     }
 }
 
-/// Asks a model as the next command of `cx`.
-pub(crate) fn ask(
-    cx: &mut Cx,
-    request: ChatRequest,
-    expect: Expect,
-    settings: CallSettings,
-) -> BoxEffect<'_, ModelResult<ChatResponse>> {
-    ask_for(cx, request, expect, settings)
-}
-
-/// As [`ask`], reading the recorded answer as a `T`.
+/// Asks a model as the next command of `cx`, and reads the recorded answer as a `T`.
 pub(crate) fn ask_for<T: Recordable>(
     cx: &mut Cx,
     request: ChatRequest,

@@ -16,7 +16,7 @@ use crate::model::error::ModelError;
 const BEFORE_ANOTHER: Retry = Retry::times(2);
 
 /// Asks one model after the other until one answers.
-pub(super) async fn ask_in_turn<T: Recordable>(
+pub(crate) async fn ask_in_turn<T: Recordable>(
     cx: &mut Cx,
     request: &ChatRequest,
     expect: Expect,

@@ -193,6 +193,33 @@ async fn an_answer_that_breaks_off_is_taken_back(sim: Sim<tell>) {
     sim.crash_at_every_boundary("Where are the keys?".into()).await;
 }
 
+/// Refund an order; another team has written it.
+#[workflow]
+async fn refunded(cx: &mut Cx, order: u32) -> Result<String> {
+    Ok(cx.llm("refund").user(order.to_string()).text().await?)
+}
+
+/// Refund two orders, the second one beside other work.
+#[workflow]
+async fn both_refunded(cx: &mut Cx) -> Result<Vec<String>> {
+    let second = cx.start_child::<refunded>(8).label("order", "8").await?;
+    let first = cx.child::<refunded>(7).await.unwrap_or_else(|error| error.to_string());
+    Ok(vec![first, second.result(cx).await?])
+}
+
+#[aether::test]
+async fn children_are_answered_without_their_code(sim: Sim<both_refunded>) {
+    let sim = sim.stub_child::<refunded>(|order| match order {
+        7 => Err(Failure::permanent("the till is closed")),
+        order => Ok(format!("order {order} is paid")),
+    });
+
+    let report = sim.run(()).await;
+
+    assert_eq!(report.assert_completed(), &["the till is closed", "order 8 is paid"]);
+    sim.crash_at_every_boundary(()).await;
+}
+
 #[workflow]
 async fn ordered(cx: &mut Cx) -> Result<u16> {
     let stock = cx.http().get("https://shop.example/items/7").send().await?.error_for_status()?;

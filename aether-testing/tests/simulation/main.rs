@@ -5,6 +5,8 @@
 mod agents;
 mod assertions;
 mod attribute;
+mod children;
+mod conversations;
 mod guide;
 mod people;
 mod queues;

@@ -10,6 +10,8 @@ mod steps;
 
 pub(crate) mod when;
 
+mod children;
+
 mod effects;
 
 mod http;

@@ -91,8 +91,13 @@ impl<W: Workflow> Sim<W> {
         self.script(|scripts| scripts.models.first.entry(call.into()).or_default().extend(answers))
     }
 
-    /// Answers the call `call`, mostly an agent, with these replies: to each question the one whose number is that of
-    /// the replies the question holds. So concurrent and repeated conversations do not get into each other's way.
+    /// Answers the call `call`, mostly an agent, with these replies: to each question the one behind the last answer of its
+    /// conversation. So concurrent and repeated conversations do not get into each other's way.
+    ///
+    /// A conversation is that of one agent in one scope of a run. What other agents said in it, and what a history or a
+    /// compaction has in the question, does not count; only where a history continues an earlier conversation of the run
+    /// with the same agent, its replies are continued, too. Every attempt at a question gets the same reply, unless the
+    /// reply says [`Reply::once`].
     ///
     /// ```
     /// # use aether::prelude::*;

@@ -8,7 +8,7 @@ use std::future::poll_fn;
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use aether_core::definition::def::Probe;
+use aether_core::definition::def::{Probe, WorkflowDef};
 use aether_core::id::{CommandId, IdempotencyKey, RunId};
 use aether_core::journal::history::RecordedResult;
 use aether_core::outcome::{EffectClass, FailureClass};
@@ -17,8 +17,10 @@ use aether_core::private::CONFIG_PATH;
 use aether_core::step::StepCx;
 use aether_core::step::{BodyCall, Interceptor};
 use aether_core::step::{BodyError, BodyResult, ProbeResult};
+use aether_effects::llm::ChatRequest;
 use futures_util::future::{BoxFuture, pending, ready};
 
+use super::conversations::{Asking, Conversations};
 use super::latch::Latch;
 use super::pieces::sending;
 use super::reports::ReportQueue;
@@ -30,6 +32,7 @@ use crate::sim::schedule::plan::PointKind;
 use crate::sim::scheduler::BodyScheduler;
 use crate::sim::script::answers::{Answers, Matcher, ProbeStub, Script};
 use crate::sim::script::behaviour::Behaviour;
+use crate::sim::script::conversation::Reply;
 use crate::sim::script::http;
 use crate::sim::script::scripts::Scripts;
 use crate::sim::settings::Settings;
@@ -43,6 +46,8 @@ pub(crate) struct StubDispatcher {
     pub(crate) scripts: Arc<Scripts>,
     tape: Option<Tape>,
     draws: Draws,
+    /// The id of the simulated run.
+    root: String,
     scheduler: Option<Arc<BodyScheduler>>,
     pace: Option<Arc<Pace>>,
     state: Arc<Mutex<State>>,
@@ -55,8 +60,9 @@ pub(crate) struct StubDispatcher {
 #[derive(Debug, Default)]
 struct State {
     turns: Turns,
-    /// The question of each call of a model whose body is polled.
-    asked: BTreeMap<String, usize>,
+    conversations: Conversations,
+    /// The number of the question of each call of a model whose body is polled, and by which command it is asked.
+    asked: BTreeMap<String, (usize, Asking)>,
     calls: Vec<CallRecord>,
     /// What this process writes to.
     store: Option<Arc<CrashStore>>,
@@ -87,6 +93,7 @@ impl StubDispatcher {
             scripts: Arc::clone(&settings.scripts),
             tape: settings.tape.clone(),
             draws: settings.draws.clone().unwrap_or_default(),
+            root: settings.id.clone(),
             scheduler: settings.scheduler.clone(),
             pace: settings.pace.clone(),
             state: Arc::default(),
@@ -112,10 +119,20 @@ impl StubDispatcher {
         self.trouble.set(error);
     }
 
-    /// Number of the answer to the question that this call of a model asks. Bodies of calls of one name may be under way
-    /// side by side: it is the question of the one that is polled.
-    pub(super) fn model_turn(&self, call: &str) -> usize {
-        self.state().asked.get(call).copied().unwrap_or_default()
+    /// What a model answers. Bodies of calls of one name may be under way side by side: it is the question of the one that
+    /// is polled.
+    pub(super) fn model_reply(&self, request: &ChatRequest) -> Result<Reply, SimError> {
+        let models = &self.scripts.models;
+        let mut state = self.state();
+        let (turn, place) = match state.asked.get(&request.call).cloned() {
+            Some((turn, asking)) => {
+                let replies = models.conversations.get(&request.call).map_or(&[][..], Vec::as_slice);
+                (turn, state.conversations.place(&asking, request, replies))
+            }
+            None => (0, 0),
+        };
+        drop(state);
+        models.answer(request, turn, place)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -197,10 +214,11 @@ impl StubDispatcher {
         let Some(name) = self.scripts.models.answered_call(call.path).map(str::to_owned) else { return body };
         let (path, state) = (call.path.to_owned(), Arc::clone(&self.state));
         let key = IdempotencyKey::new(call.run, call.command, call.attempt).to_string();
+        let own = Asking { run: call.run.clone(), command: call.command.clone(), attempt: call.attempt };
         Box::pin(poll_fn(move |cx| {
             let mut asking = state.lock().unwrap_or_else(PoisonError::into_inner);
             if let Some(turn) = asking.turns.turn_of(&path, &key) {
-                asking.asked.insert(name.clone(), turn);
+                asking.asked.insert(name.clone(), (turn, own.clone()));
             }
             drop(asking);
             body.as_mut().poll(cx)
@@ -341,6 +359,18 @@ impl Interceptor for StubDispatcher {
     fn version(&self, run: &RunId, mark: &CommandId, range: (u32, u32)) -> Option<u32> {
         let recorded = || Some(self.scripts.recorded.as_ref()?.version(run, mark, range.0));
         self.scripts.marks.get(mark.name()).copied().or_else(recorded)
+    }
+
+    fn workflow(
+        &self,
+        run: &RunId,
+        def: &'static WorkflowDef,
+        input: &Payload,
+    ) -> Option<BoxFuture<'static, BodyResult>> {
+        let stub = self.scripts.children.get(def).filter(|_| run.as_str() != self.root)?;
+        let (stub, input) = (Arc::clone(stub), input.clone());
+        // Called by the run, so that its panic is that of the workflow.
+        Some(Box::pin(async move { stub(&input) }))
     }
 
     fn around(

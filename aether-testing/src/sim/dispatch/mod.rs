@@ -2,6 +2,7 @@
 //!
 //! Promise: a call that no script answers stops the simulation. It imports `settings` and what stands below it.
 
+mod conversations;
 pub(crate) mod dispatcher;
 pub(crate) mod latch;
 pub(crate) mod model_client;

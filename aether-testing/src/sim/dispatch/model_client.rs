@@ -24,7 +24,7 @@ struct ScriptedModel(Arc<StubDispatcher>);
 impl ScriptedModel {
     async fn reply(&self, request: &ChatRequest) -> Reply {
         let Self(dispatcher) = self;
-        match dispatcher.scripts.models.answer(request, dispatcher.model_turn(&request.call)) {
+        match dispatcher.model_reply(request) {
             Ok(reply) => reply,
             Err(error) => {
                 dispatcher.give_up(error);

@@ -1,11 +1,12 @@
 //! Scripted replies and conversations: what a model says, in which pieces it says it, and which tools it calls.
 //!
-//! Promise: a reply goes to the question that holds as many earlier replies, whatever else the model is asked meanwhile.
+//! Promise: a reply goes to the question behind as many answers of its conversation, whatever else the model is asked
+//! meanwhile.
 
 use std::time::Duration;
 
 use aether_core::step::Step;
-use aether_effects::llm::{ChatMessage, ChatRequest, ChatResponse, ModelError, ToolCall, Usage};
+use aether_effects::llm::{ChatRequest, ChatResponse, ModelError, ToolCall, Usage};
 
 use crate::sim::report::advice::last_message;
 use crate::sim::report::error::SimError;
@@ -40,6 +41,8 @@ pub struct Reply {
     pieces: Option<Vec<String>>,
     /// How much virtual time passes between two pieces.
     every: Duration,
+    /// Whether another attempt at the question gets the reply behind this one.
+    once: bool,
 }
 
 /// A reply of text: the model answers with this and calls no tool. Example at [`Sim::conversation`](crate::Sim::conversation).
@@ -93,7 +96,7 @@ impl Reply {
             Ok(response) => (response, None),
             Err(error) => (ChatResponse::default(), Some(error)),
         };
-        Self { response, error, pieces: None, every: Duration::ZERO }
+        Self { response, error, pieces: None, every: Duration::ZERO, once: false }
     }
 
     /// Lets this much virtual time pass between two pieces of the text. Default none. Example at [`say_in_pieces`].
@@ -109,6 +112,45 @@ impl Reply {
     pub fn breaks_off(mut self, error: ModelError) -> Self {
         self.error = Some(error);
         self
+    }
+
+    /// Gives the reply to one attempt only: where that fails, the next attempt gets the reply behind it in the conversation.
+    /// Without this, every attempt at a question gets the same reply. In [`Sim::model_seq`](crate::Sim::model_seq), each
+    /// attempt gets an answer of its own anyway.
+    ///
+    /// ```
+    /// # use aether::prelude::*;
+    /// use aether::llm::ModelError;
+    /// use aether_testing::{Sim, call_tool, say};
+    /// # /// Look a word up.
+    /// # #[step(effect = "read")] async fn look_up(cx: &mut StepCx, word: String) -> Result<u32> { unreachable!() }
+    /// # #[workflow] async fn helped(cx: &mut Cx, question: String) -> Result<String> {
+    /// #     Ok(cx.agent("helper").tools(look_up::tool()).run(question).await?.answer)
+    /// # }
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() {
+    /// // The second answer breaks off once.
+    /// let broken = ModelError::Network { message: "connection reset".into() };
+    /// let replies = [call_tool::<look_up>("bell".into()), say("On pa").breaks_off(broken).once(), say("On page 4.")];
+    /// let sim = Sim::new::<helped>().conversation("helper", replies).stub::<look_up>(|word| Ok(word.len() as u32));
+    /// let report = sim.run("Where?".into()).await;
+    /// assert_eq!(report.assert_completed(), "On page 4.");
+    /// report.assert_calls::<look_up>(1);
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn once(mut self) -> Self {
+        self.once = true;
+        self
+    }
+
+    /// Whether another attempt gets the reply behind this one.
+    pub(crate) fn is_once(&self) -> bool {
+        self.once
+    }
+
+    /// Whether the client gives an error in its place.
+    pub(crate) fn fails(&self) -> bool {
+        self.error.is_some()
     }
 
     /// The pieces of the text.
@@ -156,10 +198,8 @@ impl Reply {
 }
 
 /// The reply that is due.
-pub(super) fn reply(replies: &[Reply], request: &ChatRequest) -> Result<Reply, SimError> {
-    let replied =
-        request.messages.iter().filter(|message| matches!(message, ChatMessage::Assistant { .. })).count();
-    match replies.get(replied) {
+pub(super) fn reply(replies: &[Reply], request: &ChatRequest, place: usize) -> Result<Reply, SimError> {
+    match replies.get(place) {
         Some(reply) => Ok(reply.clone()),
         None => {
             let (call, asked) = (request.call.clone(), last_message(request));

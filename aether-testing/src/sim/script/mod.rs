@@ -4,6 +4,7 @@
 
 pub(crate) mod answers;
 pub(crate) mod behaviour;
+pub(crate) mod children;
 pub(crate) mod conversation;
 pub(crate) mod encode;
 pub(crate) mod http;

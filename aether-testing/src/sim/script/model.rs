@@ -107,15 +107,16 @@ impl ModelScripts {
         calls.map(|call| format!("llm.{call}")).chain(any.map(|_| "llm.*".to_owned()))
     }
 
-    /// The answer to a question, or why there is none. `turn` is the question's number among those of its call.
-    pub(crate) fn answer(&self, request: &ChatRequest, turn: usize) -> Result<Reply, SimError> {
+    /// The answer to a question, or why there is none. `turn` is the question's number among those of its call,
+    /// `place` that of the reply in a conversation.
+    pub(crate) fn answer(&self, request: &ChatRequest, turn: usize, place: usize) -> Result<Reply, SimError> {
         let call = &request.call;
         let first = self.first.get(call).map_or(&[][..], Vec::as_slice);
         if let Some(answer) = first.get(turn) {
             return Ok(answer.clone());
         }
         if let Some(replies) = self.conversations.get(call) {
-            return reply(replies, request);
+            return reply(replies, request, place);
         }
         let when = self.when.iter().find(|(asked, _)| asked(request)).map(|(_, answer)| answer);
         match when.or_else(|| self.then.get(call)).or(self.otherwise.as_ref()) {

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use aether_core::step::Step;
 
 use super::answers::{Answers, ProbeStub, Script};
+use super::children::ChildStubs;
 use super::http::HttpScript;
 use super::model::ModelScripts;
 use super::recorded::RecordedAnswers;
@@ -20,6 +21,7 @@ pub(crate) struct Scripts {
     pub(crate) probes: BTreeMap<String, ProbeStub>,
     pub(crate) http: Vec<HttpScript>,
     pub(crate) models: ModelScripts,
+    pub(crate) children: ChildStubs,
     /// Versions of marks, by name.
     pub(crate) marks: BTreeMap<String, u32>,
     pub(crate) recorded: Option<Arc<RecordedAnswers>>,
@@ -57,7 +59,13 @@ impl Scripts {
     /// What has a script.
     pub(crate) fn names(&self) -> Vec<String> {
         let http = self.http.iter().map(HttpScript::name);
-        self.by_path.keys().cloned().chain(http).chain(self.models.names()).collect()
+        self.by_path
+            .keys()
+            .cloned()
+            .chain(http)
+            .chain(self.models.names())
+            .chain(self.children.names())
+            .collect()
     }
 }
 
