@@ -1,10 +1,13 @@
 //! The readers: threads of their own with connections of their own, so that no read blocks an async worker or the
 //! writer.
 //!
-//! Promise: a read sees everything that was acknowledged before it was asked for.
+//! Promise: a read sees everything that was acknowledged before it was asked for. The readers of a store that closes end in
+//! bounded time, whatever they are reading.
 
-use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::convert::Infallible;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags, OptionalExtension as _, Params, Row, params};
@@ -24,16 +27,31 @@ use crate::identity::FileWatch;
 use crate::open::{Look, keep_plans};
 use crate::options::SqliteOptions;
 use crate::row;
-use crate::sched::{JoinHandle, Receiver, Sender, spawn, unbounded};
+use crate::sched::{Instant, Receiver, Sender, TryRecvError, spawn, unbounded};
 
 type Job = Box<dyn FnOnce(Result<&Connection, StoreError>) + Send>;
+
+/// How long a store that closes lets its readers answer what was asked, and how long it then waits for those that were
+/// interrupted.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Instructions of SQLite's machine between two looks whether a read is still wanted.
+const INSTRUCTIONS: i32 = 1_000;
 
 /// The reading half of a store.
 #[derive(Debug)]
 pub(crate) struct Readers {
-    store: Arc<str>,
-    jobs: Mutex<Option<Sender<Job>>>,
-    threads: Mutex<Vec<JoinHandle<()>>>,
+    reader: Reader,
+    open: Mutex<Option<Open>>,
+    end: ReadersEnd,
+}
+
+/// What a store has that is not closed.
+#[derive(Debug)]
+struct Open {
+    jobs: Sender<Job>,
+    /// Every reader has one of these, and drops it when its connection is closed.
+    alive: Sender<Infallible>,
 }
 
 impl Readers {
@@ -46,18 +64,20 @@ impl Readers {
         opened: Opened,
     ) -> std::io::Result<Self> {
         let (jobs, queue) = unbounded();
-        let threads = (0..options.readers.max(1))
-            .map(|_| {
-                let (path, store, queue) = (path.to_owned(), store.clone(), queue.clone());
-                let (options, watch, opened) = (options.clone(), watch.clone(), opened.clone());
-                spawn("aether-sqlite-reader", move || {
-                    let connect =
-                        || connect(&path, &options, &opened).map_err(|error| opening(&error, &path, &store));
-                    serve(&watch, connect, &queue);
-                })
-            })
-            .collect::<Result<_, _>>()?;
-        Ok(Self { store: store.clone(), jobs: Mutex::new(Some(jobs)), threads: Mutex::new(threads) })
+        let (alive, ended) = unbounded();
+        let end = ReadersEnd { store: store.clone(), ended, is_cut_off: Arc::default() };
+        let reader = Reader {
+            path: path.to_owned(),
+            store: store.clone(),
+            options: options.clone(),
+            watch: watch.clone(),
+            opened,
+            is_cut_off: Arc::clone(&end.is_cut_off),
+        };
+        for _ in 0..options.readers.max(1) {
+            reader.start(queue.clone(), alive.clone())?;
+        }
+        Ok(Self { reader, open: Mutex::new(Some(Open { jobs, alive })), end })
     }
 
     /// Asks on a reader's thread and waits for the answer.
@@ -65,52 +85,152 @@ impl Readers {
         &self,
         question: impl FnOnce(&Connection) -> Result<T, OpError> + Send + 'static,
     ) -> Result<T, StoreError> {
+        let (job, answer) = self.job(question);
+        let queued = self.open().as_ref().is_some_and(|open| open.jobs.send(job).is_ok());
+        if !queued {
+            return Err(gone(&self.reader.store));
+        }
+        answer.await.unwrap_or_else(|_| Err(gone(&self.reader.store)))
+    }
+
+    /// Asks what may take minutes, on a thread and a connection of its own: no other read waits for it. A file that is only
+    /// looked at has one reader at all times, and it is that one which is asked.
+    pub(crate) async fn ask_apart<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(&Connection) -> Result<T, OpError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        if matches!(self.reader.opened, Opened::ToLook(_)) {
+            return self.ask(question).await;
+        }
+        let store = &self.reader.store;
+        let (job, answer) = self.job(question);
+        let Some(alive) = self.open().as_ref().map(|open| open.alive.clone()) else {
+            return Err(gone(store));
+        };
+        // A queue with one job, behind which it ends.
+        let (jobs, queue) = unbounded();
+        drop(jobs.send(job));
+        drop(jobs);
+        self.reader.start(queue, alive).map_err(|error| StoreError::Unavailable {
+            store: store.to_string(),
+            reason: format!("no thread could be started: {error}"),
+        })?;
+        answer.await.unwrap_or_else(|_| Err(gone(store)))
+    }
+
+    fn job<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(&Connection) -> Result<T, OpError> + Send + 'static,
+    ) -> (Job, oneshot::Receiver<Result<T, StoreError>>) {
         let (reply, answer) = oneshot::channel();
-        let store = self.store.clone();
+        let store = self.reader.store.clone();
         let job: Job = Box::new(move |conn| {
             let _asker_gone = reply
                 .send(conn.and_then(|conn| question(conn).map_err(|error| error.into_store_error(&store))));
         });
-        let queued = match &*self.jobs.lock().unwrap_or_else(PoisonError::into_inner) {
-            Some(jobs) => jobs.send(job).is_ok(),
-            None => false,
-        };
-        if !queued {
-            return Err(gone(&self.store));
-        }
-        answer.await.unwrap_or_else(|_| Err(gone(&self.store)))
+        (job, answer)
     }
 
-    /// Answers what was asked, ends the threads and closes their connections.
-    ///
-    /// To be called before the writer closes its own: the connection that closes last copies the log into the file and
-    /// deletes it, and of connections that close at the same time none finds itself to be the last.
+    fn open(&self) -> MutexGuard<'_, Option<Open>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes no more questions, and lets the threads end with what was asked. Does not wait for that: see [`Readers::end`].
     pub(crate) fn stop(&self) {
-        self.jobs.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
-        for thread in threads {
-            let _a_panic_was_reported = thread.join();
-        }
+        self.open().take();
+    }
+
+    /// The end of the threads, which comes after [`Readers::stop`].
+    pub(crate) fn end(&self) -> ReadersEnd {
+        self.end.clone()
     }
 }
 
-fn serve(watch: &FileWatch, connect: impl Fn() -> Result<Connection, StoreError>, queue: &Receiver<Job>) {
-    let mut conn = None;
-    while let Ok(job) = queue.recv() {
-        if conn.is_none() {
-            // Watched after it is open: a connection made later must not read another file than the writer writes.
-            let opened = connect();
-            match watch.check().and(opened) {
-                Ok(fresh) => conn = Some(fresh),
-                Err(error) => {
-                    job(Err(error));
-                    continue;
+/// The end of the readers.
+#[derive(Clone, Debug)]
+pub(crate) struct ReadersEnd {
+    store: Arc<str>,
+    /// Disconnected when the last reader has closed its connection.
+    ended: Receiver<Infallible>,
+    is_cut_off: Arc<AtomicBool>,
+}
+
+impl ReadersEnd {
+    /// Waits until all connections are closed, in bounded time: what is not answered in five seconds is interrupted. Blocks
+    /// its thread.
+    pub(crate) fn wait(&self) {
+        let store = &self.store;
+        if self.comes() {
+            return;
+        }
+        tracing::warn!(%store, "the store closes, and interrupts what is still being read");
+        self.is_cut_off.store(true, Ordering::Release);
+        if !self.comes() {
+            tracing::warn!(%store, "a read does not end; its connection stays open");
+        }
+    }
+
+    fn comes(&self) -> bool {
+        let _nothing_is_ever_sent = self.ended.recv_deadline(Instant::now() + PATIENCE);
+        matches!(self.ended.try_recv(), Err(TryRecvError::Disconnected))
+    }
+}
+
+/// What a reader's thread is started with.
+#[derive(Clone, Debug)]
+struct Reader {
+    path: PathBuf,
+    store: Arc<str>,
+    options: SqliteOptions,
+    watch: FileWatch,
+    opened: Opened,
+    /// The store closes and waits no longer: what is read is interrupted, what was asked is not begun.
+    is_cut_off: Arc<AtomicBool>,
+}
+
+impl Reader {
+    fn start(&self, queue: Receiver<Job>, alive: Sender<Infallible>) -> std::io::Result<()> {
+        let reader = self.clone();
+        let thread = spawn("aether-sqlite-reader", move || {
+            reader.serve(&queue);
+            drop(alive);
+        });
+        thread.map(drop)
+    }
+
+    /// Answers what is asked until the queue ends. The connection is closed when this returns.
+    fn serve(&self, queue: &Receiver<Job>) {
+        let mut conn = None;
+        while let Ok(job) = queue.recv() {
+            if self.is_cut_off.load(Ordering::Acquire) {
+                job(Err(gone(&self.store)));
+                continue;
+            }
+            if conn.is_none() {
+                // Watched after it is open: a connection made later must not read another file than the writer writes.
+                let opened = self.connect();
+                match self.watch.check().and(opened) {
+                    Ok(fresh) => conn = Some(fresh),
+                    Err(error) => {
+                        job(Err(error));
+                        continue;
+                    }
                 }
             }
+            if let Some(conn) = &conn {
+                job(Ok(conn));
+            }
         }
-        if let Some(conn) = &conn {
-            job(Ok(conn));
-        }
+    }
+
+    fn connect(&self) -> Result<Connection, StoreError> {
+        let is_cut_off = Arc::clone(&self.is_cut_off);
+        let connect = || {
+            let mut conn = connect(&self.path, &self.options, &self.opened)?;
+            conn.progress_handler(INSTRUCTIONS, Some(move || is_cut_off.load(Ordering::Acquire)))?;
+            Ok(conn)
+        };
+        connect().map_err(|error| opening(&error, &self.path, &self.store))
     }
 }
 

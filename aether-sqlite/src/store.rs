@@ -108,6 +108,7 @@ impl SqliteStore {
             store: name.clone(),
             options: options.clone(),
             watch,
+            readers: readers.end(),
             batches: Arc::clone(&batches),
             back: give_back,
         };
@@ -210,22 +211,36 @@ impl SqliteStore {
             .await
     }
 
-    fn join(&self) {
-        let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(writer) = writer {
-            let _a_panic_was_reported = writer.join();
+    /// Takes no more work. The writer ends last, and closes the file: what it answers says that all is done.
+    fn end(&self) -> oneshot::Receiver<Result<(), StoreError>> {
+        self.readers.stop();
+        let (closer, closed) = oneshot::channel();
+        drop(self.ops.send(Op::Close(closer)));
+        closed
+    }
+
+    /// Waits, on a thread of its own, for the readers of a store that has no writer which does.
+    async fn readers_ended(&self) {
+        let (reply, ended) = oneshot::channel();
+        let readers = self.readers.end();
+        let waits = spawn("aether-sqlite-close", move || {
+            readers.wait();
+            let _asker_gone = reply.send(());
+        });
+        if waits.is_ok() {
+            let _ended = ended.await;
         }
-        // Last: while the writer may still commit, its runs must not look abandoned to other processes.
-        self.locks.release_all();
     }
 }
 
 impl Drop for SqliteStore {
     fn drop(&mut self) {
-        self.readers.stop();
-        let (closer, _) = oneshot::channel();
-        drop(self.ops.send(Op::Close(closer)));
-        self.join();
+        let _nobody_asks = self.end();
+        match self.writer.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            Some(writer) => drop(writer.join()),
+            None => self.readers.end().wait(),
+        }
+        self.locks.release_all();
     }
 }
 
@@ -465,7 +480,7 @@ impl Store for SqliteStore {
 
     fn damage(&self) -> BoxFuture<'_, Result<Vec<String>, StoreError>> {
         let store = self.describe();
-        Box::pin(self.readers.ask(move |conn| damage::damage(conn, &store)))
+        Box::pin(self.readers.ask_apart(move |conn| damage::damage(conn, &store)))
     }
 
     fn count(&self, filter: RunFilter) -> BoxFuture<'_, Result<u64, StoreError>> {
@@ -738,14 +753,16 @@ impl Store for SqliteStore {
 
     /// Commits what is queued, closes the file and ends the threads. Later calls fail with
     /// [`StoreError::Unavailable`]; closing again does nothing. What cannot be written yet is tried for five seconds
-    /// more (after [`SqliteOptions::lock_patience`], if another process holds the file).
+    /// more (after [`SqliteOptions::lock_patience`], if another process holds the file). What is still being read five
+    /// seconds later is interrupted, and fails like a later call.
     fn close(&self) -> BoxFuture<'_, Result<(), StoreError>> {
         Box::pin(async move {
-            self.readers.stop();
-            let (closer, closed) = oneshot::channel();
-            drop(self.ops.send(Op::Close(closer)));
-            let closed = closed.await.unwrap_or(Ok(()));
-            self.join();
+            let closed = self.end().await.unwrap_or(Ok(()));
+            if self.is_read_only {
+                self.readers_ended().await;
+            }
+            // Last: while the writer may still commit, its runs must not look abandoned to other processes.
+            self.locks.release_all();
             closed
         })
     }

@@ -23,6 +23,7 @@ use crate::batch::Batch;
 use crate::error::{OpError, gone, is_transient, translate};
 use crate::identity::FileWatch;
 use crate::options::SqliteOptions;
+use crate::reader::ReadersEnd;
 use crate::request::{Call, Closer, Op};
 use crate::sched::{Instant, Receiver, SOON, Sender, TryRecvError, mutated, sleep, yield_now};
 use crate::spent::GiveBack;
@@ -77,6 +78,7 @@ pub(crate) struct WriterConfig {
     pub(crate) store: Arc<str>,
     pub(crate) options: SqliteOptions,
     pub(crate) watch: FileWatch,
+    pub(crate) readers: ReadersEnd,
     pub(crate) batches: Arc<BatchCounter>,
     pub(crate) back: GiveBack,
 }
@@ -146,12 +148,15 @@ pub(crate) fn serve(
             Vec::new()
         }
     };
+    // This connection closes last: the one that does copies the log into the file and deletes it, and of connections that
+    // close at the same time none finds itself to be the last.
+    drop(step_connection);
+    config.readers.wait();
     copy_log(&conn, store);
     if let Err((_, error)) = conn.close() {
         tracing::warn!(%store, %error, "closing the file failed; everything acknowledged is in it");
     }
-    // After the close: who waits for it finds the file without its log. The second connection closes with this thread,
-    // whose end `SqliteStore::close` waits for as well.
+    // After the close: who waits for it finds the file without its log.
     for (closer, closed) in closers {
         let _asker_gone = closer.send(closed);
     }

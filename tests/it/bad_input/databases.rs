@@ -7,6 +7,7 @@ use std::time::Duration;
 use aether::engine::EngineBuilder;
 use aether::error::{BuildError, Fault, StartError, VerifyError};
 use aether::prelude::*;
+use aether::retention::Retention;
 use aether::sqlite::SqliteStore;
 use aether::store::journal::JournalError;
 use aether::store::{Store, StoreError};
@@ -157,6 +158,24 @@ async fn an_altered_row_stops_its_run_and_no_other() {
     let kept: i64 = conn.query_row("SELECT count(*) FROM aether_journal", [], |row| row.get(0)).unwrap();
     assert_eq!(kept, 7, "nothing is repaired, nothing is removed, nothing is added");
     serves_another(&engine).await;
+}
+
+#[tokio::test]
+async fn a_damaged_run_that_has_ended_keeps_no_other_from_being_purged() {
+    let (_folder, path) = database();
+    let store = patient(&path, SqliteOptions::default());
+    let engine = on(&store).start().await.unwrap();
+    for run in ["damaged", "ended"] {
+        let run = engine.start::<bad_fine>(1).id(run).await.unwrap();
+        in_time(run.result()).await.unwrap();
+    }
+    // It is listed among those that have ended, and cannot be deleted.
+    let conn = Connection::open(&path).unwrap();
+    conn.execute("UPDATE aether_runs SET chain = x'00' WHERE id = 'damaged'", []).unwrap();
+    let report = engine.purge(&Retention::new().completed(Duration::ZERO)).await.unwrap();
+    assert_eq!((report.deleted, report.kept, report.held), (1, 0, 0));
+    assert!(store.run(&run_id("ended")).await.unwrap().is_none());
+    assert!(store.run(&run_id("damaged")).await.unwrap().is_some());
 }
 
 #[tokio::test]
