@@ -111,6 +111,8 @@ async fn go_on_with(run: &Arc<Run>, undoes: &CommandId, command: &CommandId) {
         return;
     }
     let _in_flight = run.in_flight();
+    // The race that dropped it may be about to say what became of its calls.
+    run.deciding.is_over().await;
     if let Err(fault) = run.settle_uncalled(command).await {
         return run.stop(fault).await;
     }

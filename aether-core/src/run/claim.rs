@@ -21,7 +21,7 @@ use crate::policy::replay::Mode;
 use crate::run::fault::{CommandSummary, Fault};
 use crate::run::next_generation::NextGeneration;
 use crate::run::shared::EngineShared;
-use crate::run::undoing::Undoing;
+use crate::run::undoing::{Deciding, Undoing};
 use crate::sched::{AtomicU64, AtomicWaker, HashMap, Mutex, Notify, OnceLock, SharedLock, mutated};
 use crate::step::body::{BodyError, Undo};
 use crate::step::cancellation::Cancellation;
@@ -81,6 +81,8 @@ pub(crate) struct Run {
     pub(super) adopted: OnceLock<Timestamp>,
     /// Read-locked by each start of a child until the child exists; the end of the run write-locks it.
     pub(super) starting: Arc<SharedLock<()>>,
+    /// Races that are being decided.
+    pub(crate) deciding: Arc<Deciding>,
     /// The commands that have sent something to streams of which nothing was said yet.
     pub(crate) streams: Arc<OpenCommands>,
 }
@@ -193,6 +195,7 @@ impl Run {
             notified: Notify::new(),
             freed: Notify::new(),
             starting: Arc::default(),
+            deciding: Arc::default(),
             streams: OpenCommands::of(origin.streams),
         })
     }

@@ -235,11 +235,13 @@ impl Cx {
                     // Nothing is decided in the journal: all branches are polled, after a crash too. The first to
                     // finish now wins, which need not be the branch that was ahead before the crash.
                     let (winner, value) = racers.run(fork, None).await;
+                    let deciding = run.deciding.begin();
                     let losers = losers(&command, winner, R::COUNT);
                     // What a branch that lost had recorded and was not asked for is no sign of other code.
                     run.forget(&losers);
                     run.wait_for_frontier(&command).await;
                     decide(&run, &command, winner, &losers).await;
+                    drop(deciding);
                     value
                 }
             }
