@@ -128,7 +128,7 @@ async fn release(
         spawn(async move {
             let _aborted = task.await;
             release_when_flushed(Arc::clone(&inner), Arc::clone(&run)).await;
-            remove_active(&inner, &run);
+            remove_active(&inner, &run, false);
             inner.stuck.fetch_sub(1, Ordering::AcqRel);
         });
         return true;
@@ -137,7 +137,7 @@ async fn release(
     // answer is told again: a drained engine stays open, and would renew the lease of a run that it does not advance.
     let released = spawn(release_when_flushed(Arc::clone(inner), Arc::clone(&run)));
     let _released_or_later = select(released, inner.shared.environment.sleep(FLUSH_PATIENCE)).await;
-    remove_active(inner, &run);
+    remove_active(inner, &run, false);
     true
 }
 

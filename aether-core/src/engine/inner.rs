@@ -75,6 +75,8 @@ pub(crate) struct Inner {
     pub(super) active: Mutex<HashMap<RunId, Active>>,
     pub(super) cells: Mutex<HashMap<RunId, Weak<Cell>>>,
     pub(super) wake_scheduler: Notify,
+    /// Whether runs may be due that were not claimed because there was no place for them.
+    pub(super) short_of_room: AtomicBool,
     /// Wakes the task that looks for ticks of schedules.
     pub(super) wake_ticking: Arc<Notify>,
     /// Wakes the task that completes keyed starts.
@@ -224,6 +226,17 @@ impl Inner {
     pub(super) fn room(&self) -> usize {
         let held = self.active().len() + self.loading.load(Ordering::Acquire);
         self.settings.max_active.saturating_sub(held)
+    }
+
+    /// As [`Inner::room`], for so many runs: where they are more, the next run that leaves its place wakes the scheduler.
+    pub(super) fn room_for(&self, runs: usize) -> usize {
+        let room = self.room();
+        if room >= runs {
+            return room;
+        }
+        self.short_of_room.store(true, Ordering::Release);
+        // A place that came free before that was noted wakes nobody.
+        self.room()
     }
 
     fn registry(&self) -> impl Deref<Target = Registry> + '_ {

@@ -29,7 +29,7 @@ use crate::engine::{purging, transactions, worker};
 use crate::policy::verifiers::Verifiers;
 use crate::run::leases::Leases;
 use crate::run::shared::EngineShared;
-use crate::sched::{HashMap, Mutex, Notify, OnceCell, RwLock, Semaphore, SharedLock, spawn};
+use crate::sched::{AtomicBool, HashMap, Mutex, Notify, OnceCell, RwLock, Semaphore, SharedLock, spawn};
 use crate::step::body::RegisteredStep;
 use crate::store::api::{Durability, Store};
 use crate::store::error::StoreError;
@@ -156,6 +156,7 @@ impl EngineBuilder {
             active: Mutex::default(),
             cells: Mutex::default(),
             wake_scheduler: Notify::new(),
+            short_of_room: AtomicBool::new(false),
             wake_ticking: Arc::new(Notify::new()),
             wake_gathering: Arc::new(Notify::new()),
             wake_purging: Arc::new(Notify::new()),

@@ -111,7 +111,7 @@ async fn heal(inner: &Arc<Inner>, healer: &mut Healer) {
 /// Claims due runs, or just `only`, and begins to advance them. Returns how many.
 pub(super) async fn claim(inner: &Arc<Inner>, only: Option<RunId>) -> Result<usize, StoreError> {
     let shared = &inner.shared;
-    let room = inner.room();
+    let room = inner.room_for(1);
     if room == 0 || !inner.takes_runs() {
         return Ok(0);
     }

@@ -258,7 +258,7 @@ async fn claim(inner: &Arc<Inner>, runs: Vec<RunId>) -> Result<Vec<Lease>, Store
 
 /// Claims and launches runs that this program's code fits, as far as there is room.
 async fn claim_fitting(inner: &Arc<Inner>, mut runs: Vec<RunId>) -> Result<usize, StoreError> {
-    runs.truncate(inner.room());
+    runs.truncate(inner.room_for(runs.len()));
     if runs.is_empty() {
         return Ok(0);
     }

@@ -235,7 +235,7 @@ pub(crate) fn launch_run(inner: &Arc<Inner>, launch: Launch) -> Option<Arc<Run>>
             // sees it finds the run no longer in flight here, so that its place is free and a shutdown does not wait for
             // it. A handle that looks between the two finds neither, and reads the end from the store. A run that was
             // stopped may have been claimed again, so its cell is no longer this claim's: `release_run` has set it.
-            remove_active(&inner, &run);
+            remove_active(&inner, &run, end.is_some());
             if let Some(end) = end {
                 cell.set(Some(end));
                 inner.shared.streams.tell_readers(&run.id);
@@ -255,15 +255,19 @@ async fn begin(run: &Arc<Run>, beginning: Option<Beginning>) -> Result<(), Drive
     }
 }
 
-/// Removes a run from the active ones, and wakes the scheduler for the free place.
-pub(crate) fn remove_active(inner: &Inner, run: &Run) {
+/// Removes a run from the active ones, and wakes the scheduler if that may let another run be claimed: one that found no
+/// place, one behind this one in its queue, or this one, which is not `over`.
+pub(crate) fn remove_active(inner: &Inner, run: &Run, over: bool) {
     let mut active = inner.active();
-    // A later claim of the same run is not this one's to remove.
-    if active.get(&run.id).is_some_and(|a| a.run.epoch == run.epoch) {
+    // A later claim of the same run is not this one's to remove, nor another run of the same id.
+    if active.get(&run.id).is_some_and(|a| std::ptr::eq(&*a.run, run)) {
         active.remove(&run.id);
     }
     drop(active);
-    inner.wake_scheduler.notify_one();
+    let was_short = inner.short_of_room.swap(false, Ordering::AcqRel);
+    if was_short || run.queued || !over {
+        inner.wake_scheduler.notify_one();
+    }
 }
 
 /// Records that the run was claimed again: by another worker, or by this one after a release.
