@@ -12,10 +12,10 @@ use aether_core::journal::{LargeValue, StoredFrame};
 use aether_core::payload::Payload;
 use aether_core::store::ledger::{LedgerEntry, Reservation};
 use aether_core::store::{
-    Append, AppendError, ClaimRequest, Created, Cursor, Decision, DefinitionRecord, DueSchedules, Durability,
-    EndedRuns, ForeignRuns, KnownWorker, Lease, ListedWait, LostRun, Message, NewRun, OpenWait, Purged,
-    RunFilter, RunRecord, ScheduleRecord, Sent, Snapshot, Store, StoreError, StoredEffect, StreamItem,
-    StreamWrite, WaitFilter, WorkerRecord,
+    Append, AppendError, BirthNotice, ClaimRequest, Created, Cursor, Decision, DefinitionRecord,
+    DueSchedules, Durability, EndedRuns, ForeignRuns, KnownWorker, Lease, ListedWait, LostRun, Message,
+    NewRun, OpenWait, Purged, RunFilter, RunRecord, ScheduleRecord, Sent, Snapshot, Store, StoreError,
+    StoredEffect, StreamItem, StreamWrite, WaitFilter, WorkerRecord,
 };
 use aether_sqlite::{SqliteOptions, SqliteStore};
 use futures_util::FutureExt as _;
@@ -156,6 +156,7 @@ impl Store for JudgedStore {
         fn retire(&self, worker: &WorkerId) -> Result<(), StoreError>;
         fn unaware_owners(&self, run: &RunId) -> Result<Vec<WorkerId>, StoreError>;
         fn create(&self, new: NewRun) -> Result<Created, StoreError>;
+        fn create_early(&self, new: NewRun, notice: BirthNotice) -> Result<Created, StoreError>;
         fn create_decided(&self, new: NewRun, decision: Decision) -> Result<Created, StoreError>;
         fn create_fork(&self, new: NewRun, ledger: Vec<LedgerEntry>) -> Result<Created, StoreError>;
         fn load(&self, run: &RunId, from: Position) -> Result<Vec<StoredFrame>, StoreError>;

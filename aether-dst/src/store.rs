@@ -15,10 +15,10 @@ use aether_core::payload::Payload;
 use aether_core::store::ledger::{LedgerEntry, Reservation};
 use aether_core::store::memory::MemoryStore;
 use aether_core::store::{
-    Ack, Append, AppendError, ClaimRequest, Created, Cursor, Decision, DefinitionRecord, DueSchedules,
-    Durability, EndedRuns, ForeignRuns, KnownWorker, Lease, ListedWait, LostRun, Message, NewRun, OpenWait,
-    Purged, RunFilter, RunRecord, ScheduleRecord, Sent, Snapshot, Store, StoreError, StoredEffect,
-    StreamItem, StreamWrite, Unread, WaitFilter, WorkerRecord,
+    Ack, Append, AppendError, BirthNotice, ClaimRequest, Created, Cursor, Decision, DefinitionRecord,
+    DueSchedules, Durability, EndedRuns, ForeignRuns, KnownWorker, Lease, ListedWait, LostRun, Message,
+    NewRun, OpenWait, Purged, RunFilter, RunRecord, ScheduleRecord, Sent, Snapshot, Store, StoreError,
+    StoredEffect, StreamItem, StreamWrite, Unread, WaitFilter, WorkerRecord,
 };
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
@@ -173,10 +173,26 @@ impl SimStore {
         T: Send + 'static,
         E: From<StoreError> + Send + 'static,
     {
+        self.write_and(move |memory| (memory.map_err(E::from).and_then(call), || {}), kept)
+    }
+
+    /// As [`SimStore::write_or_keep`], of a call that is also told of a medium that fails; what it returns beside its answer
+    /// is done before the caller has that.
+    fn write_and<T, E, S>(
+        &self,
+        call: impl FnOnce(Result<&MemoryStore, StoreError>) -> (Result<T, E>, S) + Send + 'static,
+        kept: bool,
+    ) -> BoxFuture<'_, Result<T, E>>
+    where
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+        S: FnOnce() + Send + 'static,
+    {
         let (answer, answered) = oneshot::channel();
         let work: Work = Box::new(move |memory| {
-            let done = memory.map_err(E::from).and_then(call);
+            let (done, settle) = call(memory);
             Box::new(move || {
+                settle();
                 let _gone = answer.send(done);
             })
         });
@@ -215,6 +231,10 @@ fn append(mut append: Append, memory: Result<&MemoryStore, StoreError>) -> Reply
         Ok(memory) => memory,
         Err(error) => return Box::new(move || append.ack.failed(error.into())),
     };
+    if append.ack.is_void() {
+        let stale = AppendError::StaleEpoch { run: append.run.clone(), held: append.epoch, found: 0 };
+        return Box::new(move || append.ack.failed(stale));
+    }
     let (own, reply) = Ack::awaited(append.run.clone(), append.expected, Arc::default());
     let ack = std::mem::replace(&mut append.ack, own);
     let (run, status) = (append.run.clone(), append.status.clone());
@@ -291,6 +311,33 @@ impl Store for SimStore {
     fn create(&self, new: NewRun) -> BoxFuture<'_, Answer<Created>> {
         let engine = self.engine;
         self.write(move |memory| judge::create(memory, engine, new))
+    }
+
+    fn create_early(&self, new: NewRun, mut notice: BirthNotice) -> BoxFuture<'_, Answer<Created>> {
+        let (engine, content) = (self.engine, self.memory.clone());
+        self.write_and(
+            move |memory| {
+                let created = match memory {
+                    Ok(memory) => judge::create(memory, engine, new),
+                    // As far as its transaction came before the disk was full.
+                    Err(error @ StoreError::Full { .. }) => {
+                        if new.parent.is_none() && now(content.run(&new.id)) == Ok(None) {
+                            notice.tell();
+                        }
+                        Err(error)
+                    }
+                    Err(error) => Err(error),
+                };
+                let stands = created == Ok(Created::New);
+                if stands {
+                    notice.tell();
+                }
+                // Before the next batch, and before the caller knows.
+                let settle = move || if stands { notice.keep() } else { drop(notice) };
+                (created, settle)
+            },
+            false,
+        )
     }
 
     fn create_decided(&self, new: NewRun, decision: Decision) -> BoxFuture<'_, Answer<Created>> {

@@ -178,6 +178,10 @@ impl<'c> Batch<'c> {
     /// Checks run, epoch, status and position.
     pub(crate) fn admit(&mut self, append: &Append) -> Result<(), AppendOpError> {
         let run = &append.run;
+        if append.ack.is_void() {
+            let stale = AppendError::StaleEpoch { run: run.clone(), held: append.epoch, found: 0 };
+            return Err(OpError::Refused(stale));
+        }
         let head = match self.heads.entry(run.clone()) {
             Entry::Occupied(known) => known.into_mut(),
             Entry::Vacant(place) => match self.statements.head(run)? {

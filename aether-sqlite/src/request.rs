@@ -5,7 +5,7 @@
 use tokio::sync::oneshot;
 
 use aether_core::id::RunId;
-use aether_core::store::{Append, StoreError};
+use aether_core::store::{Append, BirthNotice, Created, StoreError};
 
 use crate::batch::Batch;
 use crate::error::OpError;
@@ -115,5 +115,65 @@ where
         if let Some(answer) = committed.map_or_else(|error| Some(Err(error)), |()| answer) {
             let _asker_gone = reply.send(answer);
         }
+    }
+}
+
+/// A creation that tells early that its run is new.
+pub(crate) struct Creation<F> {
+    request: WriteRequest<F, Created>,
+    notice: BirthNotice,
+}
+
+impl<F> Creation<F>
+where
+    F: FnMut(&mut Batch<'_>) -> Result<Created, OpError> + Send + 'static,
+{
+    /// The call, and where its answer will be.
+    pub(crate) fn with_reply(
+        ask: F,
+        creates: bool,
+        notice: BirthNotice,
+    ) -> (Op, oneshot::Receiver<Result<Created, StoreError>>) {
+        let (reply, answer) = oneshot::channel();
+        let request = WriteRequest { ask, creates, kept: false, answer: None, reply };
+        (Op::Call(Box::new(Self { request, notice })), answer)
+    }
+
+    fn is_new(&self) -> bool {
+        self.request.answer == Some(Ok(Created::New))
+    }
+}
+
+impl<F> Call for Creation<F>
+where
+    F: FnMut(&mut Batch<'_>) -> Result<Created, OpError> + Send + 'static,
+{
+    fn creates(&self) -> bool {
+        self.request.creates
+    }
+
+    fn is_kept(&self) -> bool {
+        false
+    }
+
+    fn execute(&mut self, batch: &mut Batch<'_>) -> Result<(), rusqlite::Error> {
+        self.request.execute(batch)?;
+        // Under the write lock: nobody can create it before this transaction has ended.
+        if self.is_new() {
+            self.notice.tell();
+        }
+        Ok(())
+    }
+
+    fn answer(self: Box<Self>, committed: Result<(), StoreError>) {
+        let stands = committed.is_ok() && self.is_new();
+        let Self { request, notice } = *self;
+        // Before anything else is applied: the next append may be of the run that was begun.
+        if stands {
+            notice.keep();
+        } else {
+            drop(notice);
+        }
+        Box::new(request).answer(committed);
     }
 }

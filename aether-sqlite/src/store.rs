@@ -26,7 +26,7 @@ use aether_core::store::{
     LostRun, Message, NewRun, OpenWait, Purged, QueuePosition, RunFilter, RunRecord, RunRow, ScheduleRecord,
     Sent, Serving, Snapshot, Store, StoreError, Unread, WaitFilter, WorkerRecord,
 };
-use aether_core::store::{StreamItem, StreamWrite};
+use aether_core::store::{BirthNotice, StreamItem, StreamWrite};
 
 use crate::batch::Batch;
 use crate::error::{OpError, gone, translate};
@@ -35,7 +35,7 @@ use crate::open::Look;
 use crate::options::SqliteOptions;
 use crate::prepare::Prepare;
 use crate::reader::{Opened, Readers};
-use crate::request::{Op, WriteRequest};
+use crate::request::{Creation, Op, WriteRequest};
 use crate::sched::{JoinHandle, Sender, spawn, unbounded};
 use crate::schema::SUPPORTED;
 use crate::spent::{TakeBack, ways_back};
@@ -413,6 +413,11 @@ impl Store for SqliteStore {
     fn create(&self, new: NewRun) -> BoxFuture<'_, Result<Created, StoreError>> {
         let creates = new.owner.is_some();
         self.queue(WriteRequest::with_reply(move |batch: &mut Batch<'_>| batch.create(&new), creates))
+    }
+
+    fn create_early(&self, new: NewRun, notice: BirthNotice) -> BoxFuture<'_, Result<Created, StoreError>> {
+        let creates = new.owner.is_some();
+        self.queue(Creation::with_reply(move |batch: &mut Batch<'_>| batch.create(&new), creates, notice))
     }
 
     fn create_decided(&self, new: NewRun, decision: Decision) -> BoxFuture<'_, Result<Created, StoreError>> {

@@ -12,7 +12,8 @@ use aether_core::contract::Status;
 use aether_core::id::{CommandId, IdempotencyKey};
 use aether_core::journal::{Frame, read_verified};
 use aether_core::store::{
-    Ack, Append, AppendError, DurableWatermark, Rollback, StatusChange, Store, StoreError, StoredEffect, Work,
+    Ack, Append, AppendError, BirthNotice, Created, DurableWatermark, Rollback, StatusChange, Store,
+    StoreError, StoredEffect, Work,
 };
 use aether_sqlite::{SqliteOptions, SqliteStore};
 use rusqlite::Connection;
@@ -341,4 +342,44 @@ async fn a_file_that_is_moved_away_and_back_is_written_again() {
     std::fs::rename(&away, &file.path).unwrap();
     assert!(log.exists());
     queue(&store, append("a", 1, 1, frame("event"))).await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn a_run_that_was_begun_on_word_of_a_creation_that_failed_writes_nothing_to_that_of_another() {
+    let file = File::new().await;
+    let (store, _ballast) = file.full();
+    // Tried again until the creation was told: where the lock goes too late, it is answered before.
+    for name in (0..50).map(|number| format!("c{number}")) {
+        let other = lock(&file.path);
+        let kept = queue(&store, append("b", 1, 1, frame("kept")));
+        sleep(100 * MS).await;
+        let (notice, mut told) = BirthNotice::new();
+        let watermark = Arc::new(DurableWatermark::from(1).born(Some(notice.birth())));
+        let appended = |expected: u64, frame: Frame| {
+            let (ack, answer) = Ack::awaited(id(&name), expected + 1, Arc::clone(&watermark));
+            store.append(Append { ack, ..append(&name, 1, expected, frame) });
+            answer
+        };
+        let creation = store.create_early(new_run(&name), notice);
+        let first = appended(1, large());
+        other.execute_batch("COMMIT").unwrap();
+        let created = creation.await;
+        assert!(matches!(created, Err(StoreError::Full { .. } | StoreError::Locked { .. })), "{created:?}");
+        let was_told = told.try_recv().is_ok();
+        // Somebody else takes the id: with room, and at the same epoch and position.
+        let process = file.open();
+        assert_eq!(process.create(new_run(&name)).await, Ok(Created::New));
+        let later = appended(1, frame("of the run that is not there"));
+        for answer in [first, later] {
+            let refused = answer.await.unwrap();
+            assert!(matches!(refused, Err(AppendError::StaleEpoch { held: 1, found: 0, .. })), "{refused:?}");
+        }
+        assert_eq!(process.load(&id(&name), 0).await.unwrap().len(), 1);
+        process.close().await.unwrap();
+        let _answered = kept.await;
+        if was_told {
+            return store.close().await.unwrap();
+        }
+    }
+    panic!("no creation was told before its transaction failed");
 }

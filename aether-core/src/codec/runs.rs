@@ -16,6 +16,7 @@ use crate::journal::encoded::key_of;
 use crate::journal::event::Event;
 use crate::journal::frame::{Frame, StoredFrame};
 use crate::store::append::{Append, Work};
+use crate::store::birth::BirthNotice;
 use crate::store::error::StoreError;
 use crate::store::ledger::{Acquired, LedgerEntry};
 use crate::store::records::{Created, Decision, Lease, NewRun, RunRecord};
@@ -191,6 +192,7 @@ impl CodedStore {
         &self,
         mut new: NewRun,
         decision: Option<Decision>,
+        notice: Option<BirthNotice>,
     ) -> BoxFuture<'_, Result<Created, StoreError>> {
         let begun = match self.seal_new(&mut new) {
             Ok(begun) => begun,
@@ -199,7 +201,10 @@ impl CodedStore {
         let id = new.id.clone();
         let creation = match decision {
             Some(decision) => self.inner.create_decided(new, decision),
-            None => self.inner.create(new),
+            None => match notice {
+                Some(notice) => self.inner.create_early(new, notice),
+                None => self.inner.create(new),
+            },
         };
         Box::pin(async move { self.open_created(&id, begun, creation.await) })
     }

@@ -14,6 +14,7 @@ use crate::journal::frame::StoredFrame;
 use crate::journal::large_values::LargeValue;
 use crate::store::api::{Durability, Store, StoreClock};
 use crate::store::append::{Append, StoredEffect};
+use crate::store::birth::BirthNotice;
 use crate::store::codes::{DefinitionRecord, ForeignRuns};
 use crate::store::error::{AppendError, StoreError};
 use crate::store::filter::{Cursor, RunFilter};
@@ -100,11 +101,15 @@ impl Store for CodedStore {
     }
 
     fn create(&self, new: NewRun) -> BoxFuture<'_, Result<Created, StoreError>> {
-        self.create_sealed(new, None)
+        self.create_sealed(new, None, None)
+    }
+
+    fn create_early(&self, new: NewRun, notice: BirthNotice) -> BoxFuture<'_, Result<Created, StoreError>> {
+        self.create_sealed(new, None, Some(notice))
     }
 
     fn create_decided(&self, new: NewRun, decision: Decision) -> BoxFuture<'_, Result<Created, StoreError>> {
-        self.create_sealed(new, Some(decision))
+        self.create_sealed(new, Some(decision), None)
     }
 
     fn create_fork(

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::{Either, select};
 use jiff::Timestamp;
 use tokio::sync::OwnedRwLockReadGuard;
 
@@ -26,6 +27,7 @@ use crate::run::claim::Origin;
 use crate::run::fault::Fault;
 use crate::run::program::RegisteredWorkflow;
 use crate::sched::spawn;
+use crate::store::birth::BirthNotice;
 use crate::store::error::StoreError;
 use crate::store::open_waits::OpenWaits;
 use crate::store::records::{Created, Decision, NewRun};
@@ -163,8 +165,12 @@ async fn create_and_launch(inner: &Arc<Inner>, new: NewRunOf, under: Under) -> R
         parent_epoch,
         terms,
     };
+    let (notice, news) = BirthNotice::new();
+    let birth = notice.birth();
     let creation = match under.decision {
         Some(decision) => shared.store.create_decided(new_run, decision),
+        // Large values are stored anew behind the creation, before the run reads them.
+        None if advances && !unique && large_values.is_empty() => shared.store.create_early(new_run, notice),
         None => shared.store.create(new_run),
     };
     if !advances {
@@ -175,7 +181,7 @@ async fn create_and_launch(inner: &Arc<Inner>, new: NewRunOf, under: Under) -> R
         inner.wake_scheduler.notify_one();
         return created;
     }
-    let launch = || {
+    let launch = |birth| {
         let origin = Origin {
             id,
             def: workflow.def,
@@ -195,6 +201,7 @@ async fn create_and_launch(inner: &Arc<Inner>, new: NewRunOf, under: Under) -> R
             adopts: None,
             queued: false,
             read_since: None,
+            birth,
         };
         shared.observe(&origin.id, || at, vec![created]);
         launch_run(
@@ -211,22 +218,37 @@ async fn create_and_launch(inner: &Arc<Inner>, new: NewRunOf, under: Under) -> R
                 beginning: None,
             },
         )
-        .is_some()
     };
     if unique {
         // No other run can have the id, so the answer is known: the run is launched while its first event is on its way
         // to the disk. `Store::create` queued that event when it was called, and a store keeps the order of its queue:
         // nothing of the run becomes durable, and no world-changing call is permitted, before the creation is durable.
-        let launched = launch();
+        let launched = launch(None);
         let answer = creation.await;
         look_for_failed(inner, &run, at, &answer);
-        if !launched {
+        if launched.is_none() {
             release_run(inner, &run, 1, Fault::ShutDown { run: run.clone() }).await;
         }
         return answer;
     }
-    // The id may belong to another run, which must not be launched under this input: the answer comes first.
-    let mut answer = creation.await;
+    // The id may belong to another run, which must not be launched under this input: the store's word comes first.
+    let mut answer = match select(news, creation).await {
+        Either::Left((Ok(()), creation)) => {
+            let launched = launch(Some(birth));
+            let answer = creation.await;
+            look_for_failed(inner, &run, at, &answer);
+            match launched {
+                None if answer == Ok(Created::New) => {
+                    release_run(inner, &run, 1, Fault::ShutDown { run: run.clone() }).await;
+                }
+                Some(launched) if answer != Ok(Created::New) => launched.fail(launched.unborn()),
+                _ => {}
+            }
+            return answer;
+        }
+        Either::Left((Err(_nothing_is_told), creation)) => creation.await,
+        Either::Right((answer, _)) => answer,
+    };
     // An older run of this id may have been purged since its values were stored, and they with it.
     if answer == Ok(Created::New)
         && let Err(error) = store_values(inner, &run, &large_values).await
@@ -235,7 +257,7 @@ async fn create_and_launch(inner: &Arc<Inner>, new: NewRunOf, under: Under) -> R
     }
     look_for_failed(inner, &run, at, &answer);
     let answer = answer?;
-    if answer == Created::New && !launch() {
+    if answer == Created::New && launch(None).is_none() {
         release_run(inner, &run, 1, Fault::ShutDown { run: run.clone() }).await;
     }
     Ok(answer)

@@ -296,6 +296,7 @@ pub(crate) async fn replay(inner: &Arc<Inner>, id: &RunId, recorded: Read) -> Re
             adopts: None,
             queued: false,
             read_since: None,
+            birth: None,
         };
         Run::new(Arc::clone(&inner.shared), origin)
     };

@@ -27,6 +27,7 @@ use crate::step::body::{BodyError, Undo};
 use crate::step::cancellation::Cancellation;
 use crate::store::ack::DurableWatermark;
 use crate::store::append::StoredEffect;
+use crate::store::birth::Birth;
 use crate::store::ledger::{LedgerStatus, LedgerUpdate};
 use crate::store::open_waits::OpenWaits;
 use crate::store::records::Message;
@@ -156,6 +157,8 @@ pub(crate) struct Origin {
     pub(crate) queued: bool,
     /// When its journal began to be read, by the monotonic clock; `None` where none was read to advance it.
     pub(crate) read_since: Option<Duration>,
+    /// Where it is begun before its creation is durable.
+    pub(crate) birth: Option<Birth>,
 }
 
 impl Run {
@@ -174,7 +177,9 @@ impl Run {
             resumed: origin.mode == Mode::Verify || !origin.history.is_empty(),
             read_since: origin.read_since,
             began_at: origin.next,
-            watermark: Arc::new(DurableWatermark::measured(origin.next, Arc::clone(&shared.gauge))),
+            watermark: Arc::new(
+                DurableWatermark::measured(origin.next, Arc::clone(&shared.gauge)).born(origin.birth),
+            ),
             shared,
             state: Mutex::new(State {
                 next: origin.next,

@@ -74,6 +74,12 @@ impl Run {
         lost.run == self.id && self.epoch <= lost.epoch
     }
 
+    /// The fault of a run that was begun before its creation was durable, where that came to nothing: a run of its id is
+    /// somebody else's.
+    pub(crate) fn unborn(&self) -> Fault {
+        Fault::Append(AppendError::StaleEpoch { run: self.id.clone(), held: self.epoch, found: 0 })
+    }
+
     /// The fault of a claim after which another worker, or an end, came at `epoch`.
     pub(crate) fn lost(&self, epoch: Epoch) -> Fault {
         let (run, held, found) = (self.id.clone(), self.epoch, epoch.saturating_add(1));

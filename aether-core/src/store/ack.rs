@@ -10,6 +10,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 
 use crate::sched::{AtomicU64, Notify, OnceLock, OneshotSender, oneshot};
+use crate::store::birth::Birth;
 use crate::store::error::{AppendError, StoreError};
 use crate::store::ledger::Acquired;
 use crate::vocabulary::id::{Position, RunId};
@@ -49,6 +50,8 @@ pub struct DurableWatermark {
     broken: Notify,
     /// Who measures how long appends take.
     gauge: Option<Arc<Gauge>>,
+    /// Of a run that was begun before its creation was durable.
+    birth: Option<Birth>,
 }
 
 impl DurableWatermark {
@@ -60,6 +63,13 @@ impl DurableWatermark {
     /// As [`DurableWatermark::from`], of a claim whose appends are measured.
     pub(crate) fn measured(position: Position, gauge: Arc<Gauge>) -> Self {
         Self { gauge: Some(gauge), ..Self::from(position) }
+    }
+
+    /// Of a run that was begun on early word of its creation.
+    #[must_use]
+    pub fn born(mut self, birth: Option<Birth>) -> Self {
+        self.birth = birth;
+        self
     }
 
     /// Every event below this position is durable.
@@ -174,6 +184,12 @@ impl Ack {
     /// Whether a caller waits for this append, so that the store should not keep it in a batch for long.
     pub fn is_awaited(&self) -> bool {
         self.reply.is_some()
+    }
+
+    /// Whether the creation of its run came to nothing, on whose early word the run was begun: a store that tells early
+    /// refuses such an append as [`AppendError::StaleEpoch`], for a run of that id is somebody else's.
+    pub fn is_void(&self) -> bool {
+        self.watermark.birth.as_ref().is_some_and(Birth::is_void)
     }
 
     /// Reports that the append is durable, with the ledger's answer.

@@ -13,6 +13,7 @@ use jiff::Timestamp;
 use crate::journal::frame::StoredFrame;
 use crate::journal::large_values::LargeValue;
 use crate::store::append::{Append, END_REQUESTS, StoredEffect};
+use crate::store::birth::BirthNotice;
 use crate::store::codes::{DefinitionRecord, ForeignRuns};
 use crate::store::error::{AppendError, StoreError};
 use crate::store::filter::{Cursor, RunFilter};
@@ -210,6 +211,14 @@ pub trait Store: Any + Send + Sync + Debug {
     /// [`NewRun::parent_epoch`] the write itself checks that the parent is open and at that epoch, so that a worker that
     /// lost the parent creates no child of it; a run that exists is answered in any case.
     fn create(&self, new: NewRun) -> BoxFuture<'_, Result<Created, StoreError>>;
+
+    /// As [`Store::create`], and tells through `notice` as soon as it is certain that the run is new, unless the write
+    /// fails: the run is begun while its first event is on its way to the disk. A store that tells then refuses appends for
+    /// which [`Ack::is_void`](crate::store::Ack::is_void) says that the write did fail. The default never tells.
+    fn create_early(&self, new: NewRun, notice: BirthNotice) -> BoxFuture<'_, Result<Created, StoreError>> {
+        drop(notice);
+        self.create(new)
+    }
 
     /// As [`Store::create`], as long as `decision` stands: the write itself checks it, and answers
     /// [`Created::DecisionGone`] where the record has another revision or is not there. A run that exists is answered in any

@@ -5,6 +5,7 @@
 pub(crate) mod ack;
 pub(crate) mod api;
 pub(crate) mod append;
+pub(crate) mod birth;
 pub(crate) mod codes;
 pub(crate) mod error;
 pub(crate) mod filter;
@@ -34,6 +35,7 @@ pub(crate) mod workers;
 pub use ack::{Ack, AppendReply, DurableWatermark, Receipt};
 pub use api::{Durability, Store, StoreClock};
 pub use append::{Append, END_REQUESTS, Rollback, StatusChange, StoredEffect, Work};
+pub use birth::{Birth, BirthNotice};
 pub use codes::{DefinitionRecord, ForeignRuns};
 pub use error::{AppendError, StoreError};
 pub use filter::{Cursor, CursorError, RunFilter};

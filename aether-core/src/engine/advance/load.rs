@@ -89,6 +89,7 @@ pub(crate) async fn load(inner: &Arc<Inner>, lease: Lease) -> Result<Launch, Fau
             streams,
             queued: record.terms.queue.is_some(),
             read_since,
+            birth: None,
             adopts: (is_other && lacks.is_none()).then_some(code),
         },
         workflow,

@@ -181,6 +181,7 @@ impl ForkPlan {
             streams: Vec::new(),
             adopts: None,
             read_since: None,
+            birth: None,
             queued: false,
             generation: Generation::default(),
         };

@@ -336,6 +336,7 @@ impl Stage {
             adopts: None,
             queued: false,
             read_since: None,
+            birth: None,
             generation: Default::default(),
             id: run_id(),
             def: &FLOW,
