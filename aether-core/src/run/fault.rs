@@ -296,6 +296,16 @@ pub enum Fault {
         /// What it panicked with.
         message: String,
     },
+    /// The workflow waits for something that is no recorded effect, which a macro or a function without attribute hides.
+    #[error(
+        "run `{run}`: workflow `{workflow}` waits for something that is not a recorded effect, in a macro or in a function without `#[workflow]`: a replay would not reproduce it; move it into a step, or await effects alone; nothing of the run was lost"
+    )]
+    StrayAwait {
+        /// The run that stopped.
+        run: RunId,
+        /// Name of its workflow.
+        workflow: String,
+    },
     /// The run is parked: it waits for code that it fits.
     #[error("run `{run}` is parked: {why}; it needs {needs}, or code that fits it; nothing of it was lost")]
     Parked {
@@ -355,6 +365,7 @@ impl Fault {
             | Self::NewerVersion { .. }
             | Self::StepNotLinked { .. }
             | Self::Panicked { .. }
+            | Self::StrayAwait { .. }
             | Self::PanickedInReplay { .. } => true,
             Self::Append(_)
             | Self::Store(_)

@@ -363,7 +363,7 @@ impl Cx {
         F: Future<Output = T> + Send + 'c,
     {
         let def = self.def;
-        inline_workflow(self, def, body)
+        in_scope(self, def, body, WorkflowCode::of_crate)
     }
 
     /// Calls a tool with JSON arguments, as a model asks for it; the value is JSON too. Arguments that hold
@@ -455,12 +455,26 @@ where
     T: Send,
     F: Future<Output = T> + Send + 'c,
 {
+    in_scope(cx, def, body, WorkflowCode::of)
+}
+
+/// Runs `body` in a scope below `cx`, as the code that `code` makes of it.
+fn in_scope<'c, T, F>(
+    cx: &'c mut Cx,
+    def: &'static WorkflowDef,
+    body: impl FnOnce(Cx) -> F,
+    code: impl FnOnce(Option<Arc<LogScope>>, F) -> WorkflowCode<F>,
+) -> BoxEffect<'c, T>
+where
+    T: Send,
+    F: Future<Output = T> + Send + 'c,
+{
     let path = cx.place();
     let marks = cx.take_marks();
     let scope = cx.scope(path, def, marks);
     let too_deep = scope.depth() > scope.run.shared.limits.depth;
     let run = Arc::clone(&scope.run);
-    let body = WorkflowCode::of(scope.log_scope(), body(scope));
+    let body = code(scope.log_scope(), body(scope));
     let (command, children) = (CommandId::new("", ""), &cx.children);
     let mut ticket =
         Ticket { run, command, marks: Marks::default(), children, def: cx.def, state: &mut cx.state };

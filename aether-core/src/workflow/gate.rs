@@ -2,7 +2,8 @@
 //!
 //! Promise: `Recorded` is sealed, so a future that replay would not reproduce does not pass [`gate`]. While an effect
 //! is polled the phase is [`Phase::Effect`]; while workflow code is polled, or decodes what is recorded, it is
-//! [`Phase::Workflow`].
+//! [`Phase::Workflow`]. Workflow code that waits for something else, which a macro or a function without attribute hides
+//! from the gate, is noticed when it does.
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -115,7 +116,11 @@ impl<F: Future + ?Sized> Future for Effect<F> {
     type Output = F::Output;
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
         let _entered = Entered::new(Phase::Effect, self.state);
-        self.future.as_mut().poll(cx)
+        let polled = self.future.as_mut().poll(cx);
+        if polled.is_pending() {
+            WAITS.set(WAITS.get().wrapping_add(1));
+        }
+        polled
     }
 }
 
@@ -195,6 +200,15 @@ thread_local! {
     static PHASE: Cell<Phase> = const { Cell::new(Phase::Outside) };
     static STATE: Cell<Option<u16>> = const { Cell::new(None) };
     static RUN: RefCell<Option<RunId>> = const { RefCell::new(None) };
+    /// How often an effect was polled on this thread and is not there yet.
+    static WAITS: Cell<u64> = const { Cell::new(0) };
+    /// Whether workflow code waits for something that is no effect.
+    static STRAYS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether workflow code that was polled on this thread waits for something that is no effect; says so once.
+pub(crate) fn takes_stray() -> bool {
+    STRAYS.replace(false)
 }
 
 /// What is being polled on this thread right now.
@@ -231,12 +245,12 @@ pub(crate) fn current_state() -> Option<u16> {
 /// What this thread says about who is polled on it. A scheduler whose tasks take turns on one thread keeps it for each.
 #[cfg(aether_dst)]
 #[derive(Debug)]
-pub struct Polled(Phase, Option<u16>, Option<RunId>, Option<Arc<LogScope>>);
+pub struct Polled(Phase, Option<u16>, Option<RunId>, Option<Arc<LogScope>>, bool);
 
 #[cfg(aether_dst)]
 impl Default for Polled {
     fn default() -> Self {
-        Self(Phase::Outside, None, None, None)
+        Self(Phase::Outside, None, None, None, false)
     }
 }
 
@@ -248,6 +262,7 @@ impl Polled {
         self.1 = STATE.with(|s| s.replace(self.1));
         self.2 = RUN.replace(self.2.take());
         self.3 = crate::run::replayed_log::exchange_scope(self.3.take());
+        self.4 = STRAYS.replace(self.4);
     }
 }
 
@@ -286,16 +301,23 @@ pub(crate) struct WorkflowCode<F> {
     future: Pin<Box<F>>,
     /// The scope it is the code of, where its log depends on that. `None` is the scope of the code around it.
     scope: Option<Arc<LogScope>>,
+    /// Whether it awaits effects alone, one after the other. Crates that make effects of several do as they like.
+    is_gated: bool,
 }
 
 impl<F: Future> WorkflowCode<F> {
     pub(crate) fn new(future: F) -> Self {
-        Self { future: Box::pin(future), scope: None }
+        Self { future: Box::pin(future), scope: None, is_gated: true }
     }
 
     /// The code of a scope of its own.
     pub(crate) fn of(scope: Option<Arc<LogScope>>, future: F) -> Self {
-        Self { future: Box::pin(future), scope }
+        Self { future: Box::pin(future), scope, is_gated: true }
+    }
+
+    /// The code of a crate that makes an effect of several.
+    pub(crate) fn of_crate(scope: Option<Arc<LogScope>>, future: F) -> Self {
+        Self { is_gated: false, ..Self::of(scope, future) }
     }
 }
 
@@ -305,6 +327,11 @@ impl<F: Future> Future for WorkflowCode<F> {
         // Dropped after `_entered`, which looks at the scope.
         let _scope = self.scope.as_ref().map(EnteredScope::new);
         let _entered = Entered::new(Phase::Workflow, None);
-        self.future.as_mut().poll(cx)
+        let waits = WAITS.get();
+        let polled = self.future.as_mut().poll(cx);
+        if self.is_gated && polled.is_pending() && waits == WAITS.get() {
+            STRAYS.set(true);
+        }
+        polled
     }
 }

@@ -528,3 +528,64 @@ async fn a_shutdown_on_a_full_disk_ends_and_says_what_was_not_written() {
     assert!(matches!(error, StoreError::Full { .. }), "{error}");
     assert!(error.to_string().contains("(runs `r`)"), "{error}");
 }
+
+/// Awaits where the compiler does not see it.
+macro_rules! hidden {
+    ($future:ident) => {
+        $future.await
+    };
+}
+
+async fn timer(ms: u32) {
+    sleep(ms * MS).await;
+}
+
+/// Waits in a macro for what no journal holds.
+#[workflow(macros(hidden))]
+async fn astray(cx: &mut Cx, long: bool) -> Result<u32> {
+    let first = cx.random().await % 7;
+    let timer = timer(if long { 3_600_000 } else { 1 });
+    hidden!(timer);
+    Ok(u32::try_from(first).unwrap_or(0))
+}
+
+/// A branch of a plain function, which has no gate.
+fn joined(cx: &mut Cx) -> impl aether::effect::Recorded<Output = (u32, u32)> + '_ {
+    cx.join((
+        async |_cx: &mut Cx| {
+            std::future::pending::<()>().await;
+            1
+        },
+        async |cx: &mut Cx| {
+            cx.sleep(3600 * 1000 * MS).await;
+            2
+        },
+    ))
+}
+
+/// Waits in a branch that is not its own.
+#[workflow]
+async fn joining(cx: &mut Cx) -> Result<u32> {
+    let (a, b) = joined(cx).await;
+    Ok(a + b)
+}
+
+#[tokio::test]
+async fn a_wait_for_what_is_no_effect_parks_its_run_at_once_wherever_it_is_hidden() {
+    let place = Place::sqlite();
+    let engine = evicting(&place.store).start().await.unwrap();
+    let stray = |result: Result<u32, RunError<Failure>>| match result {
+        Err(RunError::Stopped { fault, .. }) => {
+            assert!(matches!(&*fault, Fault::StrayAwait { .. }), "{fault}");
+            assert!(fault.needs_other_code());
+        }
+        other => panic!("{other:?}"),
+    };
+    for long in [true, false] {
+        let run = engine.start::<astray>(long).await.unwrap();
+        stray(soon(run.result()).await);
+    }
+    let run = engine.start::<joining>(()).await.unwrap();
+    stray(soon(run.result()).await);
+    engine.shutdown().await.unwrap();
+}

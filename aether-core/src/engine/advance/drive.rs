@@ -29,7 +29,7 @@ use crate::vocabulary::environment::later;
 use crate::vocabulary::failure::{Failure, panic_message};
 use crate::vocabulary::id::CommandId;
 use crate::vocabulary::net::Netted;
-use crate::workflow::gate::PolledRun;
+use crate::workflow::gate::{PolledRun, takes_stray};
 
 /// Why driving a run ended.
 #[derive(Debug)]
@@ -80,7 +80,7 @@ impl Wake for WakeFlag {
 ///    Any later exit would take it for waiting.
 /// 4. A cancellation that was accepted before. It outranks what the workflow returns meanwhile: a workflow that reacts to
 ///    its cancelled steps must not turn the cancellation into a success.
-/// 5. The workflow's own end, or its wish to continue as new.
+/// 5. The workflow's own end, its wish to continue as new, or that it waits for something that is no effect.
 /// 6. A wake during the poll. Part of the workflow was not reached yet: `each` polls a limited number of branches at a
 ///    time, and a branch that takes a recorded result wakes the branch whose result is next. Exits 7 and 9 judge the
 ///    whole and would judge too early.
@@ -120,6 +120,7 @@ pub(crate) async fn drive(run: &Arc<Run>, body: BoxFuture<'static, Completion>) 
             Some(_) => Ok(Poll::Pending),
             None => {
                 let _polled = PolledRun::new(&run.id);
+                let _of_another = takes_stray();
                 let mut cx = Context::from_waker(&waker);
                 std::panic::catch_unwind(AssertUnwindSafe(|| body.poll_unpin(&mut cx)))
             }
@@ -142,6 +143,10 @@ pub(crate) async fn drive(run: &Arc<Run>, body: BoxFuture<'static, Completion>) 
         }
         match polled {
             Ok(Poll::Ready(completion)) => return Poll::Ready(DriveEnd::Done(completion)),
+            Ok(Poll::Pending) if takes_stray() => {
+                let (run, workflow) = (run.id.clone(), run.def.name.into());
+                return Poll::Ready(DriveEnd::Fault(Fault::StrayAwait { run, workflow }));
+            }
             Ok(Poll::Pending) => {}
             Err(panic) => {
                 // It is recorded, logged and compared with what was recorded.
