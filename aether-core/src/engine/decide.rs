@@ -41,6 +41,26 @@ struct ReplyHeader {
     #[serde(default)]
     reply: Option<Reply>,
 }
+/// What a callback reports.
+struct Report<'a> {
+    token: &'a str,
+    of: CallbackToken,
+    reply: ExternalReply,
+}
+impl ReplyHeader {
+    /// Whether a callback has reported it.
+    fn is_report(&self) -> bool {
+        matches!(self.reply, Some(Reply::Value(_) | Reply::Error(_)))
+    }
+
+    /// The error for who came after it, in a round that had this time limit.
+    fn too_late(self, run: RunId, command: CommandId, until: Option<jiff::Timestamp>) -> DecideError {
+        match (self.reply, until) {
+            (Some(Reply::Expired), Some(until)) => DecideError::Expired { run, command, until },
+            _ => DecideError::AlreadyDecided { run, command, by: self.actor },
+        }
+    }
+}
 impl Engine {
     /// Approves what `wait` of `run` asks a person for. `actor` is recorded. `wait` is a command, the name of the wait, or
     /// the wait itself as it was listed; a listed wait is tied to what it showed, see [`WaitRef`].
@@ -243,7 +263,8 @@ impl Engine {
 
     /// Completes an attempt whose body left its completion to a callback with
     /// [`StepCx::callback`](crate::step::context::StepCx::callback); `token` is the callback's token. The call may come
-    /// before the body has returned. A second one is dropped and answered with [`Sent::Duplicate`].
+    /// before the body has returned. A second one is dropped and answered with [`Sent::Duplicate`], but not a first one that
+    /// came after the time limit, or after it was decided in its place what became of the attempt: that is an error.
     ///
     /// ```
     /// # use aether_core::engine::Engine;
@@ -368,32 +389,68 @@ impl Engine {
         until: Option<jiff::Timestamp>,
     ) -> Result<DecideError, DecideError> {
         let (run, command) = (reply.run.clone(), reply.command.clone());
-        let inbox = self.inner.shared.store.inbox(&run, 0).await?;
-        let first = inbox.iter().find(|known| known.id == message);
-        let header = first.and_then(|known| known.payload.decode::<ReplyHeader>().ok());
-        let by = match (header, until) {
-            (Some(ReplyHeader { reply: Some(Reply::Expired), .. }), Some(until)) => {
-                return Ok(DecideError::Expired { run, command, until });
-            }
-            (Some(header), _) => header.actor,
-            (None, _) => {
-                let (_, states) = self.wait_states(&run).await?;
-                let decided = states.commands.get(&command).and_then(|state| reply.decided(state));
-                decided.unwrap_or_else(|| "an unknown actor".into())
-            }
-        };
+        if let Some(first) = self.first_reply(&run, message).await? {
+            return Ok(first.too_late(run, command, until));
+        }
+        let (_, states) = self.wait_states(&run).await?;
+        let decided = states.commands.get(&command).and_then(|state| reply.decided(state));
+        let by = decided.unwrap_or_else(|| "an unknown actor".into());
         Ok(DecideError::AlreadyDecided { run, command, by })
+    }
+
+    /// The reply that has the id `message`; `None` where the run has taken it.
+    async fn first_reply(&self, run: &RunId, message: &str) -> Result<Option<ReplyHeader>, StoreError> {
+        let inbox = self.inner.shared.store.inbox(run, 0).await?;
+        let first = inbox.iter().find(|known| known.id == message);
+        Ok(first.and_then(|known| known.payload.decode().ok()))
     }
 
     async fn report_outcome(&self, token: &str, reply: Reply) -> Result<Sent, DecideError> {
         let unknown = || DecideError::UnknownToken { start: token.chars().take(24).collect() };
         let parsed = CallbackToken::parse(token).ok_or_else(unknown)?;
+        let report = Report { token, of: parsed, reply: ExternalReply { reply, actor: "callback".into() } };
+        let mut last = None;
+        loop {
+            let Some((message, until)) = self.addressed_report(&report).await? else {
+                return Ok(Sent::Duplicate);
+            };
+            let (run, command, id) = (&report.of.run, &report.of.command, message.id.clone());
+            let sent = self.inner.shared.send(run, message).await?;
+            notify_run(&self.inner, run).await;
+            match sent {
+                Sent::RunEnded(status) => {
+                    return Err(DecideError::RunEnded { run: run.clone(), status });
+                }
+                Sent::Delivered => return Ok(sent),
+                Sent::Duplicate => {}
+            }
+            match self.first_reply(run, &id).await? {
+                Some(first) if first.is_report() => return Ok(sent),
+                Some(first) => return Err(first.too_late(run.clone(), command.clone(), until)),
+                // The run has taken it meanwhile. What the journal says now may be another round, or the end of them.
+                None if last.as_ref() != Some(&id) => last = Some(id),
+                None => {
+                    let (run, command, by) = (run.clone(), command.clone(), "an unknown actor".into());
+                    return Err(DecideError::AlreadyDecided { run, command, by });
+                }
+            }
+        }
+    }
+
+    /// The message of a report, for the round that is open, and the time limit of that; `None` where the attempt was
+    /// reported about already.
+    async fn addressed_report(
+        &self,
+        report: &Report<'_>,
+    ) -> Result<Option<(Message, Option<jiff::Timestamp>)>, DecideError> {
+        let Report { token, of: parsed, reply } = report;
+        let unknown = || DecideError::UnknownToken { start: token.chars().take(24).collect() };
         let (run, command) = (parsed.run.clone(), parsed.command.clone());
         let (record, states) = match self.wait_states(&run).await {
             Err(StoreError::UnknownRun { .. }) => return Err(unknown()),
             found => found?,
         };
-        if parsed.signed(&states.seed) != token {
+        if parsed.signed(&states.seed) != *token {
             return Err(unknown());
         }
         let Some(state) = states.commands.get(&command) else {
@@ -402,7 +459,7 @@ impl Engine {
         let invocation = parsed.invocation();
         match &state.invocation {
             Some((newest, false)) if *newest == invocation && state.called_back => {
-                return Ok(Sent::Duplicate);
+                return Ok(None);
             }
             _ if record.status.is_terminal() => {
                 return Err(DecideError::RunEnded { run, status: record.status });
@@ -415,34 +472,28 @@ impl Engine {
         }
         let open = states.open(&command);
         open.as_ref().map_or(Ok(()), |open| self.check_deadline(open))?;
-        if let Reply::Error(error) = &reply {
+        if let Reply::Error(error) = &reply.reply {
             self.inner
                 .shared
                 .limits
                 .check_error(error.as_str(), error.as_str().len())
                 .map_err(SendError::from)?;
         }
-        self.check_fits(&run, &command, |body| match &reply {
+        self.check_fits(&run, &command, |body| match &reply.reply {
             Reply::Value(value) => body.accepts(value),
             Reply::Error(error) => body.failure(error).map(drop),
             Reply::Expired => Ok(()),
         })?;
-        let report = ExternalReply { reply, actor: "callback".into() };
         // The body is being called again, and waits for nothing yet: the report is for the wait that comes. The one before
         // may have used its id for the end of its time limit.
         let is_between = open.is_none() && state.handed_over && !mutated("reports-between-waits-are-late");
         let round = state.round.saturating_add(u32::from(is_between));
-        let mut message = report.message(&callback_topic(&invocation), round, now(&self.inner))?;
-        if open.is_some_and(|open| open.waiting == Waiting::Resolution) {
+        let mut message = reply.message(&callback_topic(&invocation), round, now(&self.inner))?;
+        if open.as_ref().is_some_and(|open| open.waiting == Waiting::Resolution) {
             // The time limit may have used the first id. An operator is asked now, and a report is still welcome.
             message.id.push('+');
         }
-        let sent = self.inner.shared.send(&run, message).await?;
-        notify_run(&self.inner, &run).await;
-        match sent {
-            Sent::RunEnded(status) => Err(DecideError::RunEnded { run, status }),
-            sent => Ok(sent),
-        }
+        Ok(Some((message, open.and_then(|open| open.until))))
     }
 
     fn check_deadline(&self, open: &Pending) -> Result<(), DecideError> {

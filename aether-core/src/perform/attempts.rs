@@ -16,7 +16,7 @@ use crate::journal::frame::Frame;
 use crate::journal::history::record::{CommandDetails, CommandRecord, Invocation, RecordedResult};
 use crate::journal::large_values::LargeValue;
 use crate::perform::body_outcome::{BodyOutcome, no_heartbeat};
-use crate::perform::call::{CallSpec, Next, StepCall};
+use crate::perform::call::{CallSpec, Next, Reports, StepCall};
 use crate::perform::failures::Failures;
 use crate::run::append::AppendExtras;
 use crate::run::claim::Run;
@@ -97,6 +97,7 @@ fn step_call(
         consumed: Vec::new(),
         round: 0,
         handed_over: false,
+        reports: Reports::Welcome,
         began: None,
         lost: None,
         progress: None,

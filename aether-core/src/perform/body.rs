@@ -13,7 +13,7 @@ use tracing::Instrument as _;
 
 use crate::journal::event::{Event, HttpRecorded, StateChanged};
 use crate::perform::body_outcome::{BodyOutcome, body_outcome};
-use crate::perform::call::StepCall;
+use crate::perform::call::{Reports, StepCall};
 use crate::run::fault::Fault;
 use crate::run::log;
 use crate::step::body::BodyResult;
@@ -55,6 +55,7 @@ impl StepCall {
             self.run.hold_lease().await;
         }
         self.uncalled = false;
+        self.reports = Reports::Welcome;
         self.call(cx).await
     }
 
