@@ -10,11 +10,10 @@ use crate::engine::decide_error::DecideError;
 use crate::engine::inner::{Engine, notify_run, now};
 use crate::inbox::decisions::{ApprovalOutcome, ConfirmationReply, Resolution, Resolved};
 use crate::inbox::error::SendError;
-use crate::inbox::replies::{ExternalReply, Reply, round_id};
+use crate::inbox::replies::{CALLBACK, ExternalReply, Reply, round_id};
 use crate::inbox::topics::{answer_topic, approval_topic, callback_topic, confirm_topic, resolution_topic};
 use crate::journal::event::{ConfirmationDecision, StateConfirmed};
 use crate::perform::call::ask_in_net;
-use crate::sched::mutated;
 use crate::step::body::Body;
 use crate::store::error::StoreError;
 use crate::store::records::{Message, RunRecord, Sent};
@@ -33,6 +32,8 @@ struct OperatorReply<'a> {
     waiting: Waiting,
     topic: String,
     payload: Payload,
+    /// The invocation that an operator is asked about.
+    invocation: Option<InvocationId>,
 }
 /// What every reply in an inbox has: who sent it, and whether it is the time limit's.
 #[derive(Deserialize)]
@@ -174,7 +175,7 @@ impl Engine {
         let payload = Payload::encode(&message)?;
         let found = self.addressed(run, &question.into(), Waiting::Question, actor).await?;
         let (topic, waiting, command) = (answer_topic(&found.command), Waiting::Question, &found.command);
-        let reply = OperatorReply { run, command, waiting, topic, payload };
+        let reply = OperatorReply { run, command, waiting, topic, payload, invocation: None };
         self.submit(&reply, &found, |_| Ok(())).await
     }
 
@@ -209,7 +210,14 @@ impl Engine {
         let (payload, topic) = (Payload::encode(&resolved)?, resolution_topic(invocation));
         let command = &invocation.command();
         let found = self.addressed(run, &command.into(), Waiting::Resolution, actor).await?;
-        let reply = OperatorReply { run, command, waiting: Waiting::Resolution, topic, payload };
+        let reply = OperatorReply {
+            run,
+            command,
+            waiting: Waiting::Resolution,
+            topic,
+            payload,
+            invocation: Some(invocation.clone()),
+        };
         self.submit(&reply, &found, |open| match (&open.invocation, &resolved.resolution) {
             (Some(asked), _) if asked != invocation => {
                 Err(reply.about_another(format_args!("invocation `{asked}`")))
@@ -248,7 +256,8 @@ impl Engine {
         let payload = Payload::encode(&ConfirmationReply { decision, actor: actor.into() })?;
         let found = self.addressed(run, &wait.into(), Waiting::Confirmation, actor).await?;
         let (topic, command) = (confirm_topic(&found.command, resource, id), &found.command);
-        let reply = OperatorReply { run, command, waiting: Waiting::Confirmation, topic, payload };
+        let waiting = Waiting::Confirmation;
+        let reply = OperatorReply { run, command, waiting, topic, payload, invocation: None };
         self.submit(&reply, &found, |open| {
             let asked = open.question.as_ref().and_then(|question| question.decode::<StateConfirmed>().ok());
             match asked {
@@ -318,7 +327,8 @@ impl Engine {
         let payload = Payload::encode(&message)?;
         let found = self.addressed(run, wait, Waiting::Approval, actor).await?;
         let (topic, command) = (approval_topic(&found.command), &found.command);
-        let reply = OperatorReply { run, command, waiting: Waiting::Approval, topic, payload };
+        let waiting = Waiting::Approval;
+        let reply = OperatorReply { run, command, waiting, topic, payload, invocation: None };
         self.submit(&reply, &found, |open| match &ruling {
             ApprovalOutcome::ApprovedWith(_) if open.class == EffectClass::Human => {
                 Err(DecideError::NothingToEdit { run: run.clone(), command: command.clone() })
@@ -368,7 +378,7 @@ impl Engine {
         check(open)?;
         // What was read above may have changed since. The id decides: all replies to one round of a wait share it, the
         // time limit's too, and a store keeps one message of an id. So exactly one of them is accepted, across processes.
-        let (id, topic) = (round_id(&reply.topic, state.round), reply.topic.clone());
+        let (id, topic) = (reply.id(state), reply.topic.clone());
         let message =
             Message { seq: 0, id: id.clone(), topic, payload: reply.payload.clone(), at: now(&self.inner) };
         match self.inner.shared.send(&run, message).await? {
@@ -408,7 +418,7 @@ impl Engine {
     async fn report_outcome(&self, token: &str, reply: Reply) -> Result<Sent, DecideError> {
         let unknown = || DecideError::UnknownToken { start: token.chars().take(24).collect() };
         let parsed = CallbackToken::parse(token).ok_or_else(unknown)?;
-        let report = Report { token, of: parsed, reply: ExternalReply { reply, actor: "callback".into() } };
+        let report = Report { token, of: parsed, reply: ExternalReply { reply, actor: CALLBACK.into() } };
         let mut last = None;
         loop {
             let Some((message, until)) = self.addressed_report(&report).await? else {
@@ -484,15 +494,9 @@ impl Engine {
             Reply::Error(error) => body.failure(error).map(drop),
             Reply::Expired => Ok(()),
         })?;
-        // The body is being called again, and waits for nothing yet: the report is for the wait that comes. The one before
-        // may have used its id for the end of its time limit.
-        let is_between = open.is_none() && state.handed_over && !mutated("reports-between-waits-are-late");
-        let round = state.round.saturating_add(u32::from(is_between));
-        let mut message = reply.message(&callback_topic(&invocation), round, now(&self.inner))?;
-        if open.as_ref().is_some_and(|open| open.waiting == Waiting::Resolution) {
-            // The time limit may have used the first id. An operator is asked now, and a report is still welcome.
-            message.id.push('+');
-        }
+        let is_awaited = open.as_ref().is_some_and(|open| open.waiting == Waiting::Callback);
+        let round = if is_awaited { state.round } else { state.round_of_unawaited_reports() };
+        let message = reply.message(&callback_topic(&invocation), round, now(&self.inner))?;
         Ok(Some((message, open.and_then(|open| open.until))))
     }
 
@@ -537,6 +541,15 @@ impl Engine {
     }
 }
 impl OperatorReply<'_> {
+    /// The id of all words to this round of the wait. Those of an operator about an invocation have that of its reports, also
+    /// of one that came before the operator was asked.
+    fn id(&self, state: &WaitState) -> String {
+        match &self.invocation {
+            Some(invocation) => round_id(&callback_topic(invocation), state.round_of_unawaited_reports()),
+            None => round_id(&self.topic, state.round),
+        }
+    }
+
     /// The wait that this reply is for.
     fn open(&self, open: Option<Pending>, state: &WaitState) -> Result<Pending, DecideError> {
         let (run, command, wanted) = (self.run.clone(), self.command.clone(), self.waiting);

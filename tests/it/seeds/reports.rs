@@ -4,7 +4,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use aether::definition::Workflow;
-use aether::people::{DecideError, Waiting};
+use aether::engine::RunEnd;
+use aether::people::{DecideError, Resolution, Waiting};
 use aether::prelude::*;
 use aether::store::{Message, Sent};
 use tokio::sync::Semaphore;
@@ -180,5 +181,54 @@ async fn a_first_report_that_comes_too_late_is_no_repeat() {
         let late = press.engine.complete_callback(&lost, &7).await;
         let is_named = |by: &str| by == "policy: fail";
         assert!(matches!(&late, Err(DecideError::AlreadyDecided { by, .. }) if is_named(by)), "{late:?}");
+    }
+}
+
+#[tokio::test]
+async fn of_a_report_and_an_operators_word_one_is_accepted() {
+    let recorded = [
+        left_waiting::<seed_print_in_time>(1, Some(Waiting::Resolution)).await,
+        left_waiting::<seed_print_or_ask>((), Some(Waiting::Resolution)).await,
+    ];
+    for (journal, token) in &recorded {
+        for place in stores() {
+            let place = place();
+            let hand = journal.hold(&place.store, Rows::Follow).await;
+            let press = Press::on(&place).await;
+            let run = run_id("print");
+            let invocation = pending(&press.engine, &run).await.invocation.unwrap();
+            assert_eq!(press.engine.complete_callback(token, &7).await, Ok(Sent::Delivered));
+            let late = press.engine.resolve(&run, &invocation, Resolution::DidNotHappen, "ann").await;
+            assert!(
+                matches!(&late, Err(DecideError::AlreadyDecided { by, .. }) if by == "callback"),
+                "{late:?}"
+            );
+            assert_eq!(press.engine.complete_callback(token, &8).await, Ok(Sent::Duplicate));
+            hand.let_go().await;
+            assert_eq!(ends(&press.engine).await, "7");
+            assert_eq!(press.calls.all(), 0);
+        }
+        for place in stores() {
+            let place = place();
+            let hand = journal.hold(&place.store, Rows::Follow).await;
+            let press = Press::on(&place).await;
+            let run = run_id("print");
+            let invocation = pending(&press.engine, &run).await.invocation.unwrap();
+            let happened = Resolution::Happened(json("3"));
+            press.engine.resolve(&run, &invocation, happened, "ann").await.unwrap();
+            let late = press.engine.complete_callback(token, &7).await;
+            assert!(matches!(&late, Err(DecideError::AlreadyDecided { by, .. }) if by == "ann"), "{late:?}");
+            hand.let_go().await;
+            assert_eq!(ends(&press.engine).await, "3");
+            assert_eq!(press.calls.all(), 0);
+        }
+    }
+}
+
+/// The value with which the run completes.
+async fn ends(engine: &Engine) -> String {
+    match in_time(engine.find("print").await.unwrap().end()).await.unwrap() {
+        RunEnd::Completed(value) => value.as_str().to_owned(),
+        other => panic!("{other:?}"),
     }
 }
