@@ -28,7 +28,7 @@ use crate::run::claim::{Origin, Run};
 use crate::run::leases::Leases;
 use crate::run::shared::EngineShared;
 use crate::sched::Mutex;
-use crate::step::body::{Body, BodyError, BodyResult, ProbeResult};
+use crate::step::body::{Admission, Body, BodyError, BodyResult, ProbeResult};
 use crate::step::context::StepCx;
 use crate::store::api::Store;
 use crate::store::ledger::LedgerEntry;
@@ -36,6 +36,7 @@ use crate::store::memory::MemoryStore;
 use crate::store::open_waits::OpenWaits;
 use crate::store::records::{ClaimRequest, Message, NewRun, Sent};
 use crate::store::workers::SilentWorker;
+use crate::vocabulary::deps::Deps;
 use crate::vocabulary::environment::Environment;
 use crate::vocabulary::failure::{Failure, StepError};
 use crate::vocabulary::id::{CodeId, CommandId, IdempotencyKey, InvocationId, RunId};
@@ -118,6 +119,8 @@ pub(crate) struct Script {
     acts: Mutex<VecDeque<Act>>,
     found: Mutex<VecDeque<ProbeResult>>,
     calls: Mutex<Vec<IdempotencyKey>>,
+    /// The run, and at which of the next admissions of its body it is cancelled.
+    cancelled: Mutex<(usize, std::sync::Weak<Run>)>,
     /// What is sent to the run while the probe looks.
     meanwhile: Mutex<Option<(Arc<MemoryStore>, Message)>>,
 }
@@ -161,6 +164,15 @@ impl Body for Script {
             .is_string()
             .then_some(())
             .ok_or(PayloadError::Encode { ty: "a receipt", reason: "not a string".into() })
+    }
+
+    fn admit(&self, _: &Deps) -> Option<BoxFuture<'static, Admission>> {
+        let mut cancelled = self.cancelled.lock().unwrap();
+        cancelled.0 = cancelled.0.checked_sub(1)?;
+        if cancelled.0 == 0 {
+            cancelled.1.upgrade()?.begin_cancelling();
+        }
+        None
     }
 
     fn probe(&self, _: StepCx, _: &Payload) -> Option<BoxFuture<'static, ProbeResult>> {
@@ -304,6 +316,7 @@ impl Stage {
     /// As [`Stage::play`]; where the call waits, `meanwhile` happens, and it continues.
     pub(crate) fn play_on(&self, meanwhile: impl FnOnce()) -> Scene {
         let run = self.take_up();
+        self.body.cancelled.lock().unwrap().1 = Arc::downgrade(&run);
         let call = CallSpec {
             name: "send".into(),
             path: "stage::send".into(),
@@ -419,6 +432,12 @@ impl Stage {
         let id = topic.clone() + payload.as_str();
         let message = Message { seq: 0, id, topic, payload, at: Timestamp::UNIX_EPOCH };
         now(self.store.send(&run_id(), message)).unwrap();
+    }
+
+    /// The run is cancelled when its body is admitted for this time.
+    pub(crate) fn cancelled_at_admission(self, number: usize) -> Self {
+        self.body.cancelled.lock().unwrap().0 = number;
+        self
     }
 
     /// Puts a word about the first attempt into the run's inbox, as one of this round.

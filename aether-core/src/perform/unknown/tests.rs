@@ -387,6 +387,27 @@ fn a_report_that_the_outcome_is_unknown_leaves_room_for_another_one() {
     assert_eq!((stage.calls(), rounds_begun(&stage)), (vec![key(0), key(0)], 1));
 }
 
+// a cancellation
+
+#[test]
+fn a_body_is_not_called_once_its_run_is_cancelled_and_is_known_not_to_have_been() {
+    let stage = Stage::new(tool(OnUnknown::Retry)).acts([Act::Returns("\"sent\"")]).cancelled_at_admission(1);
+    assert!(stage.play().waits());
+    assert_eq!(stage.calls(), []);
+    assert_eq!(decisions(&stage), [decided(InvocationDecision::DidNotHappen, "engine: cancelled")]);
+    assert_eq!(row(&stage, 0), (LedgerStatus::Failed, true));
+}
+
+#[test]
+fn a_body_is_not_called_again_once_its_run_is_cancelled_and_stays_unknown() {
+    let acts = [Act::Fails(FailureClass::Unknown), Act::Returns("\"sent\"")];
+    let stage = Stage::new(tool(OnUnknown::Retry)).acts(acts).cancelled_at_admission(2);
+    assert!(stage.play().waits());
+    assert_eq!(stage.calls(), [key(0)]);
+    assert_eq!(decisions(&stage), [decided(InvocationDecision::Retry, "policy: retry")]);
+    assert_eq!(row(&stage, 0), (LedgerStatus::Started, false));
+}
+
 // denied by the engine
 
 #[test]
