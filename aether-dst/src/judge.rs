@@ -7,6 +7,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use aether_core::contract::Status;
+use aether_core::engine::DecideError;
 use aether_core::failure::Failure;
 use aether_core::id::{CommandId, IdempotencyKey, RunId, WorkerId};
 use aether_core::journal::event::Event;
@@ -289,20 +290,30 @@ pub fn handing_over(token: &str) -> Option<u64> {
 }
 
 /// What came of a report that nobody had made before, while this body ran all the time.
-pub fn reported(token: &str, value: Option<u64>, sent: Option<&Sent>) {
+pub fn reported(token: &str, value: Option<u64>, sent: &Result<Sent, DecideError>) {
     let meanwhile = handing_over(token);
     let is_first = value.is_some_and(|value| with(|facts| !facts.reported.contains(&value)));
     // One that was delivered for the call before keeps its id until somebody has read it.
     let is_first = is_first && with(|facts| !facts.delivered_with.contains(token));
-    if is_first && value == meanwhile && sent == Some(&Sent::Duplicate) {
+    if is_first && value == meanwhile && came_second(sent) {
         violated("first-report-is-duplicate", token.to_owned());
     }
     with(|facts| {
         facts.reported.extend(value.into_iter().chain(meanwhile));
-        if sent == Some(&Sent::Delivered) {
+        if *sent == Ok(Sent::Delivered) {
             facts.delivered_with.insert(token.to_owned());
         }
     });
+}
+
+/// Whether a report was taken for one that came behind another word about the same call. A policy may have decided for a
+/// worker that was paused in the call.
+fn came_second(sent: &Result<Sent, DecideError>) -> bool {
+    match sent {
+        Ok(sent) => *sent == Sent::Duplicate,
+        Err(DecideError::AlreadyDecided { by, .. }) => by != "probe" && !by.starts_with("policy: "),
+        Err(error) => matches!(error, DecideError::Expired { .. }),
+    }
 }
 
 /// A body is dropped before it has returned.

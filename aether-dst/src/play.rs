@@ -390,7 +390,7 @@ impl Stage {
                     if sent.is_ok() {
                         judge::with(|facts| facts.callbacks.retain(|(open, _)| *open != token));
                     }
-                    judge::reported(&token, body, sent.as_ref().ok());
+                    judge::reported(&token, body, &sent);
                 }
                 let listed = up.engine.all_pending(WaitFilter::for_reply()).await;
                 for wait in listed.map(|page| page.waits).unwrap_or_default() {

@@ -26,6 +26,7 @@ mod evidence;
 mod examples;
 mod forks;
 mod fuzz;
+mod gone_children;
 mod heartbeats;
 mod hostile;
 mod kill_sweep;

@@ -94,7 +94,11 @@ impl Children for ChildRuns {
         let inner = self.engine();
         Box::pin(async move {
             let inner = inner?;
-            Ok(match stored_end(&inner, &child).await? {
+            let end = match stored_end(&inner, &child).await {
+                Err(StoreError::UnknownRun { .. }) => return Ok(Some(ChildEnd::Gone)),
+                end => end?,
+            };
+            Ok(match end {
                 Some(RunEnd::Completed(value)) => Some(ChildEnd::Completed(value)),
                 Some(RunEnd::Failed { error, .. }) => Some(ChildEnd::Failed(error)),
                 Some(RunEnd::Expired { at }) => {

@@ -10,11 +10,10 @@ use crate::engine::decide_error::DecideError;
 use crate::engine::inner::{Engine, notify_run, now};
 use crate::inbox::decisions::{ApprovalOutcome, ConfirmationReply, Resolution, Resolved};
 use crate::inbox::error::SendError;
-use crate::inbox::replies::{ExternalReply, Reply, round_id};
+use crate::inbox::replies::{CALLBACK, ExternalReply, Reply, round_id};
 use crate::inbox::topics::{answer_topic, approval_topic, callback_topic, confirm_topic, resolution_topic};
 use crate::journal::event::{ConfirmationDecision, StateConfirmed};
 use crate::perform::call::ask_in_net;
-use crate::sched::mutated;
 use crate::step::body::Body;
 use crate::store::error::StoreError;
 use crate::store::records::{Message, RunRecord, Sent};
@@ -33,6 +32,8 @@ struct OperatorReply<'a> {
     waiting: Waiting,
     topic: String,
     payload: Payload,
+    /// The invocation that an operator is asked about.
+    invocation: Option<InvocationId>,
 }
 /// What every reply in an inbox has: who sent it, and whether it is the time limit's.
 #[derive(Deserialize)]
@@ -40,6 +41,26 @@ struct ReplyHeader {
     actor: String,
     #[serde(default)]
     reply: Option<Reply>,
+}
+/// What a callback reports.
+struct Report<'a> {
+    token: &'a str,
+    of: CallbackToken,
+    reply: ExternalReply,
+}
+impl ReplyHeader {
+    /// Whether a callback has reported it.
+    fn is_report(&self) -> bool {
+        matches!(self.reply, Some(Reply::Value(_) | Reply::Error(_)))
+    }
+
+    /// The error for who came after it, in a round that had this time limit.
+    fn too_late(self, run: RunId, command: CommandId, until: Option<jiff::Timestamp>) -> DecideError {
+        match (self.reply, until) {
+            (Some(Reply::Expired), Some(until)) => DecideError::Expired { run, command, until },
+            _ => DecideError::AlreadyDecided { run, command, by: self.actor },
+        }
+    }
 }
 impl Engine {
     /// Approves what `wait` of `run` asks a person for. `actor` is recorded. `wait` is a command, the name of the wait, or
@@ -154,7 +175,7 @@ impl Engine {
         let payload = Payload::encode(&message)?;
         let found = self.addressed(run, &question.into(), Waiting::Question, actor).await?;
         let (topic, waiting, command) = (answer_topic(&found.command), Waiting::Question, &found.command);
-        let reply = OperatorReply { run, command, waiting, topic, payload };
+        let reply = OperatorReply { run, command, waiting, topic, payload, invocation: None };
         self.submit(&reply, &found, |_| Ok(())).await
     }
 
@@ -189,7 +210,14 @@ impl Engine {
         let (payload, topic) = (Payload::encode(&resolved)?, resolution_topic(invocation));
         let command = &invocation.command();
         let found = self.addressed(run, &command.into(), Waiting::Resolution, actor).await?;
-        let reply = OperatorReply { run, command, waiting: Waiting::Resolution, topic, payload };
+        let reply = OperatorReply {
+            run,
+            command,
+            waiting: Waiting::Resolution,
+            topic,
+            payload,
+            invocation: Some(invocation.clone()),
+        };
         self.submit(&reply, &found, |open| match (&open.invocation, &resolved.resolution) {
             (Some(asked), _) if asked != invocation => {
                 Err(reply.about_another(format_args!("invocation `{asked}`")))
@@ -228,7 +256,8 @@ impl Engine {
         let payload = Payload::encode(&ConfirmationReply { decision, actor: actor.into() })?;
         let found = self.addressed(run, &wait.into(), Waiting::Confirmation, actor).await?;
         let (topic, command) = (confirm_topic(&found.command, resource, id), &found.command);
-        let reply = OperatorReply { run, command, waiting: Waiting::Confirmation, topic, payload };
+        let waiting = Waiting::Confirmation;
+        let reply = OperatorReply { run, command, waiting, topic, payload, invocation: None };
         self.submit(&reply, &found, |open| {
             let asked = open.question.as_ref().and_then(|question| question.decode::<StateConfirmed>().ok());
             match asked {
@@ -243,7 +272,8 @@ impl Engine {
 
     /// Completes an attempt whose body left its completion to a callback with
     /// [`StepCx::callback`](crate::step::context::StepCx::callback); `token` is the callback's token. The call may come
-    /// before the body has returned. A second one is dropped and answered with [`Sent::Duplicate`].
+    /// before the body has returned. A second one is dropped and answered with [`Sent::Duplicate`], but not a first one that
+    /// came after the time limit, or after it was decided in its place what became of the attempt: that is an error.
     ///
     /// ```
     /// # use aether_core::engine::Engine;
@@ -297,7 +327,8 @@ impl Engine {
         let payload = Payload::encode(&message)?;
         let found = self.addressed(run, wait, Waiting::Approval, actor).await?;
         let (topic, command) = (approval_topic(&found.command), &found.command);
-        let reply = OperatorReply { run, command, waiting: Waiting::Approval, topic, payload };
+        let waiting = Waiting::Approval;
+        let reply = OperatorReply { run, command, waiting, topic, payload, invocation: None };
         self.submit(&reply, &found, |open| match &ruling {
             ApprovalOutcome::ApprovedWith(_) if open.class == EffectClass::Human => {
                 Err(DecideError::NothingToEdit { run: run.clone(), command: command.clone() })
@@ -347,7 +378,7 @@ impl Engine {
         check(open)?;
         // What was read above may have changed since. The id decides: all replies to one round of a wait share it, the
         // time limit's too, and a store keeps one message of an id. So exactly one of them is accepted, across processes.
-        let (id, topic) = (round_id(&reply.topic, state.round), reply.topic.clone());
+        let (id, topic) = (reply.id(state), reply.topic.clone());
         let message =
             Message { seq: 0, id: id.clone(), topic, payload: reply.payload.clone(), at: now(&self.inner) };
         match self.inner.shared.send(&run, message).await? {
@@ -368,32 +399,68 @@ impl Engine {
         until: Option<jiff::Timestamp>,
     ) -> Result<DecideError, DecideError> {
         let (run, command) = (reply.run.clone(), reply.command.clone());
-        let inbox = self.inner.shared.store.inbox(&run, 0).await?;
-        let first = inbox.iter().find(|known| known.id == message);
-        let header = first.and_then(|known| known.payload.decode::<ReplyHeader>().ok());
-        let by = match (header, until) {
-            (Some(ReplyHeader { reply: Some(Reply::Expired), .. }), Some(until)) => {
-                return Ok(DecideError::Expired { run, command, until });
-            }
-            (Some(header), _) => header.actor,
-            (None, _) => {
-                let (_, states) = self.wait_states(&run).await?;
-                let decided = states.commands.get(&command).and_then(|state| reply.decided(state));
-                decided.unwrap_or_else(|| "an unknown actor".into())
-            }
-        };
+        if let Some(first) = self.first_reply(&run, message).await? {
+            return Ok(first.too_late(run, command, until));
+        }
+        let (_, states) = self.wait_states(&run).await?;
+        let decided = states.commands.get(&command).and_then(|state| reply.decided(state));
+        let by = decided.unwrap_or_else(|| "an unknown actor".into());
         Ok(DecideError::AlreadyDecided { run, command, by })
+    }
+
+    /// The reply that has the id `message`; `None` where the run has taken it.
+    async fn first_reply(&self, run: &RunId, message: &str) -> Result<Option<ReplyHeader>, StoreError> {
+        let inbox = self.inner.shared.store.inbox(run, 0).await?;
+        let first = inbox.iter().find(|known| known.id == message);
+        Ok(first.and_then(|known| known.payload.decode().ok()))
     }
 
     async fn report_outcome(&self, token: &str, reply: Reply) -> Result<Sent, DecideError> {
         let unknown = || DecideError::UnknownToken { start: token.chars().take(24).collect() };
         let parsed = CallbackToken::parse(token).ok_or_else(unknown)?;
+        let report = Report { token, of: parsed, reply: ExternalReply { reply, actor: CALLBACK.into() } };
+        let mut last = None;
+        loop {
+            let Some((message, until)) = self.addressed_report(&report).await? else {
+                return Ok(Sent::Duplicate);
+            };
+            let (run, command, id) = (&report.of.run, &report.of.command, message.id.clone());
+            let sent = self.inner.shared.send(run, message).await?;
+            notify_run(&self.inner, run).await;
+            match sent {
+                Sent::RunEnded(status) => {
+                    return Err(DecideError::RunEnded { run: run.clone(), status });
+                }
+                Sent::Delivered => return Ok(sent),
+                Sent::Duplicate => {}
+            }
+            match self.first_reply(run, &id).await? {
+                Some(first) if first.is_report() => return Ok(sent),
+                Some(first) => return Err(first.too_late(run.clone(), command.clone(), until)),
+                // The run has taken it meanwhile. What the journal says now may be another round, or the end of them.
+                None if last.as_ref() != Some(&id) => last = Some(id),
+                None => {
+                    let (run, command, by) = (run.clone(), command.clone(), "an unknown actor".into());
+                    return Err(DecideError::AlreadyDecided { run, command, by });
+                }
+            }
+        }
+    }
+
+    /// The message of a report, for the round that is open, and the time limit of that; `None` where the attempt was
+    /// reported about already.
+    async fn addressed_report(
+        &self,
+        report: &Report<'_>,
+    ) -> Result<Option<(Message, Option<jiff::Timestamp>)>, DecideError> {
+        let Report { token, of: parsed, reply } = report;
+        let unknown = || DecideError::UnknownToken { start: token.chars().take(24).collect() };
         let (run, command) = (parsed.run.clone(), parsed.command.clone());
         let (record, states) = match self.wait_states(&run).await {
             Err(StoreError::UnknownRun { .. }) => return Err(unknown()),
             found => found?,
         };
-        if parsed.signed(&states.seed) != token {
+        if parsed.signed(&states.seed) != *token {
             return Err(unknown());
         }
         let Some(state) = states.commands.get(&command) else {
@@ -402,7 +469,7 @@ impl Engine {
         let invocation = parsed.invocation();
         match &state.invocation {
             Some((newest, false)) if *newest == invocation && state.called_back => {
-                return Ok(Sent::Duplicate);
+                return Ok(None);
             }
             _ if record.status.is_terminal() => {
                 return Err(DecideError::RunEnded { run, status: record.status });
@@ -415,34 +482,22 @@ impl Engine {
         }
         let open = states.open(&command);
         open.as_ref().map_or(Ok(()), |open| self.check_deadline(open))?;
-        if let Reply::Error(error) = &reply {
+        if let Reply::Error(error) = &reply.reply {
             self.inner
                 .shared
                 .limits
                 .check_error(error.as_str(), error.as_str().len())
                 .map_err(SendError::from)?;
         }
-        self.check_fits(&run, &command, |body| match &reply {
+        self.check_fits(&run, &command, |body| match &reply.reply {
             Reply::Value(value) => body.accepts(value),
             Reply::Error(error) => body.failure(error).map(drop),
             Reply::Expired => Ok(()),
         })?;
-        let report = ExternalReply { reply, actor: "callback".into() };
-        // The body is being called again, and waits for nothing yet: the report is for the wait that comes. The one before
-        // may have used its id for the end of its time limit.
-        let is_between = open.is_none() && state.handed_over && !mutated("reports-between-waits-are-late");
-        let round = state.round.saturating_add(u32::from(is_between));
-        let mut message = report.message(&callback_topic(&invocation), round, now(&self.inner))?;
-        if open.is_some_and(|open| open.waiting == Waiting::Resolution) {
-            // The time limit may have used the first id. An operator is asked now, and a report is still welcome.
-            message.id.push('+');
-        }
-        let sent = self.inner.shared.send(&run, message).await?;
-        notify_run(&self.inner, &run).await;
-        match sent {
-            Sent::RunEnded(status) => Err(DecideError::RunEnded { run, status }),
-            sent => Ok(sent),
-        }
+        let is_awaited = open.as_ref().is_some_and(|open| open.waiting == Waiting::Callback);
+        let round = if is_awaited { state.round } else { state.round_of_unawaited_reports() };
+        let message = reply.message(&callback_topic(&invocation), round, now(&self.inner))?;
+        Ok(Some((message, open.and_then(|open| open.until))))
     }
 
     fn check_deadline(&self, open: &Pending) -> Result<(), DecideError> {
@@ -486,6 +541,15 @@ impl Engine {
     }
 }
 impl OperatorReply<'_> {
+    /// The id of all words to this round of the wait. Those of an operator about an invocation have that of its reports, also
+    /// of one that came before the operator was asked.
+    fn id(&self, state: &WaitState) -> String {
+        match &self.invocation {
+            Some(invocation) => round_id(&callback_topic(invocation), state.round_of_unawaited_reports()),
+            None => round_id(&self.topic, state.round),
+        }
+    }
+
     /// The wait that this reply is for.
     fn open(&self, open: Option<Pending>, state: &WaitState) -> Result<Pending, DecideError> {
         let (run, command, wanted) = (self.run.clone(), self.command.clone(), self.waiting);

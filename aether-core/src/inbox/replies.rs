@@ -15,6 +15,9 @@ pub(crate) fn signal(name: &str, id: &str, payload: Payload, now: Timestamp) -> 
     Message { seq: 0, id: format!("signal:{id}"), topic: signal_topic(name), payload, at: now }
 }
 
+/// The actor of reports from outside.
+pub(crate) const CALLBACK: &str = "callback";
+
 /// What a reply says.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -16,7 +16,7 @@ use crate::journal::frame::Frame;
 use crate::journal::history::record::{CommandDetails, CommandRecord, Invocation, RecordedResult};
 use crate::journal::large_values::LargeValue;
 use crate::perform::body_outcome::{BodyOutcome, no_heartbeat};
-use crate::perform::call::{CallSpec, Next, StepCall};
+use crate::perform::call::{CallSpec, Next, Reports, StepCall};
 use crate::perform::failures::Failures;
 use crate::run::append::AppendExtras;
 use crate::run::claim::Run;
@@ -97,6 +97,7 @@ fn step_call(
         consumed: Vec::new(),
         round: 0,
         handed_over: false,
+        reports: Reports::Welcome,
         began: None,
         lost: None,
         progress: None,
@@ -345,10 +346,7 @@ impl StepCall {
             }
             return Next::Settle(self.call_without_intent().await);
         }
-        match self.acquire().await {
-            Next::Call(_) if self.run.is_cancelling() => self.called_off().await,
-            next => next,
-        }
+        self.acquire().await
     }
 
     /// A model's prompt is in the journal before it is sent, so that a lost answer stays visible. Later attempts do not
@@ -370,11 +368,13 @@ impl StepCall {
         }
     }
 
-    /// The run was cancelled between the intent and the body: the body is known not to have been called.
-    async fn called_off<T>(&mut self) -> T {
-        self.uncalled = false;
-        self.record_not_executed("engine: cancelled");
-        std::future::pending().await
+    /// The run was cancelled between the intent and the body, which is therefore known not to have been called: unless it was
+    /// called before under the same intent, of which nobody knows.
+    pub(crate) fn called_off<T>(&mut self) -> Pending<T> {
+        if std::mem::take(&mut self.uncalled) {
+            self.record_not_executed("engine: cancelled");
+        }
+        std::future::pending()
     }
 
     /// Asks the ledger for the right to run the body; the intent is durable when it is granted.

@@ -13,7 +13,7 @@ use tracing::Instrument as _;
 
 use crate::journal::event::{Event, HttpRecorded, StateChanged};
 use crate::perform::body_outcome::{BodyOutcome, body_outcome};
-use crate::perform::call::StepCall;
+use crate::perform::call::{Reports, StepCall};
 use crate::run::fault::Fault;
 use crate::run::log;
 use crate::step::body::BodyResult;
@@ -44,9 +44,6 @@ impl StepCall {
             None => Box::pin(self.began_before(&intent)).await,
         };
         let progress = self.progress().await;
-        self.begin_execution();
-        let cx = self.step_cx(started_at, Some(intent));
-        cx.heartbeats().begin_after(progress);
         // Where the intent is of an earlier execution: that of a new one had its place before the intent.
         self.admit(false).await;
         // The last look before the world changes: the process may have been paused since the intent was written.
@@ -54,7 +51,15 @@ impl StepCall {
             let _in_flight = self.run.in_flight();
             self.run.hold_lease().await;
         }
+        // And the last one for a cancellation, which may have come since the intent or the decision to call again.
+        if self.run.is_cancelling() {
+            return self.called_off().await;
+        }
+        self.begin_execution();
+        let cx = self.step_cx(started_at, Some(intent));
+        cx.heartbeats().begin_after(progress);
         self.uncalled = false;
+        self.reports = Reports::Welcome;
         self.call(cx).await
     }
 

@@ -318,6 +318,8 @@ pub(crate) struct StepCall {
     pub(crate) round: u32,
     /// Whether an attempt handed its completion over to a callback.
     pub(crate) handed_over: bool,
+    /// Whether a report of the newest invocation still counts.
+    pub(crate) reports: Reports,
     /// When the newest invocation was started, if this process started it.
     pub(crate) began: Option<Timestamp>,
     /// Why the outcome of the newest attempt is unknown, where that is known.
@@ -376,6 +378,17 @@ impl Drop for StepCall {
             self.run.note_uncalled(self.invocation());
         }
     }
+}
+
+/// Whether what a callback reports of an invocation still counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Reports {
+    #[default]
+    Welcome,
+    /// The time limit has passed.
+    TimedOut,
+    /// The id of their round is used up: by a report that was taken, or by the engine, which decides in their place.
+    Closed,
 }
 
 /// How events and ledger call an attempt.

@@ -2,7 +2,7 @@
 //!
 //! Promise: a token names one attempt at one command and is the same whenever that attempt's body runs; the first valid
 //! report completes the attempt, durably and once; a report that came before the body returned, or while no process
-//! ran, counts before the step's `on_unknown` policy decides.
+//! ran, counts before the step's `on_unknown` policy decides. Of a report and that decision the store takes one.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,12 +11,12 @@ use jiff::Timestamp;
 
 use crate::inbox::replies::{ExternalReply, Reply};
 use crate::inbox::topics::callback_topic;
-use crate::journal::event::{CallbackAwaited, CallbackReceived, InvocationDecision};
+use crate::journal::event::{AnswerRefused, CallbackAwaited, CallbackReceived, InvocationDecision};
 use crate::journal::history::record::Invocation;
 use crate::perform::body_outcome::BodyOutcome;
-use crate::perform::call::{Next, StepCall};
+use crate::perform::call::{Next, Reports, StepCall};
 use crate::run::append::AppendExtras;
-use crate::run::reply_receiver::{Received, ReplyReceiver};
+use crate::run::reply_receiver::{Received, ReplyReceiver, TIME_LIMIT};
 use crate::run::taken::Taken;
 use crate::vocabulary::environment::later;
 use crate::vocabulary::id::InvocationId;
@@ -68,6 +68,7 @@ impl StepCall {
             let received = replies.next_reply().await;
             if received.reply.reply == Reply::Expired {
                 self.round = replies.round;
+                self.reports = Reports::TimedOut;
                 self.consumed.extend(received.consumed);
                 self.lost = Some("the callback it waits for did not come in time".into());
                 return Next::Unknown(invocation, self.key(), None);
@@ -76,6 +77,52 @@ impl StepCall {
                 return next;
             }
         }
+    }
+
+    /// The first valid report that is in the store by now.
+    pub(crate) async fn look_for_report(&mut self, invocation: &InvocationId) -> Option<Next> {
+        let _in_flight = self.run.in_flight();
+        self.run.look_into_inbox().await;
+        self.early_callback(invocation).await
+    }
+
+    /// Ends the time in which a report of `invocation` counts, because `actor` is about to decide what became of it. Which of
+    /// the two was first, the store decides: the end is a message with the id that every report of the round has. `None`
+    /// when no valid report was first.
+    pub(crate) async fn close_reports(&mut self, invocation: &InvocationId, actor: &str) -> Option<Next> {
+        let _in_flight = self.run.in_flight();
+        while self.reports == Reports::Welcome {
+            let round = self.round_of_reports();
+            let closing = ExternalReply { reply: Reply::Expired, actor: actor.into() };
+            let message = closing.message(&callback_topic(invocation), round, self.run.now()).ok()?;
+            self.run.insist(|| self.run.shared.store.send(&self.run.id, message.clone())).await;
+            if let Some(next) = self.look_for_report(invocation).await {
+                return Some(next);
+            }
+            // A report that was refused has begun a round of its own.
+            if self.round_of_reports() == round {
+                self.reports = Reports::Closed;
+            }
+        }
+        None
+    }
+
+    /// Begins a round of its own for further words about the invocation, where the id of the last one is used up. Returns
+    /// whether it is.
+    pub(crate) fn reopen_reports(&mut self) -> bool {
+        let is_closed = std::mem::take(&mut self.reports) == Reports::Closed;
+        if is_closed {
+            let reason = "the outcome is still unknown".into();
+            self.notes
+                .push(AnswerRefused { command: self.command.clone(), reason, actor: "engine".into() }.into());
+            self.round += 1;
+        }
+        is_closed
+    }
+
+    /// The round that a report is sent in while no callback is awaited: it is for the wait that comes.
+    fn round_of_reports(&self) -> u32 {
+        self.round.saturating_add(u32::from(self.handed_over))
     }
 
     /// The first valid report that came before a crash, or before the body returned.
@@ -129,8 +176,11 @@ impl StepCall {
                 self.ask_body(|body| body.accepts(&value)).map(|()| BodyOutcome::Value(value))
             }
             Reply::Error(error) => self.ask_body(|body| body.failure(&error)).map(BodyOutcome::Error),
-            // The expiry of the time limit says nothing about the outcome.
+            // The end of the time for reports says nothing about the outcome.
             Reply::Expired => {
+                if actor != TIME_LIMIT {
+                    self.reports = Reports::Closed;
+                }
                 self.consumed.extend(consumed);
                 return None;
             }
@@ -149,7 +199,7 @@ impl StepCall {
                 }
                 self.notes.push(CallbackReceived { command, invocation }.into());
                 self.consumed.extend(consumed);
-                self.round = replies.round;
+                (self.round, self.reports) = (replies.round, Reports::Closed);
                 Some(Next::Settle(ended))
             }
             (Ok(_), Some(reason)) => self.refuse_report(replies, &actor, reason, consumed),

@@ -36,6 +36,9 @@ const MAX_SENDS: u32 = 5;
 const FIRST_WAIT_FOR_FORMER_OWNER: Duration = Duration::from_millis(250);
 const LONGEST_WAIT_FOR_FORMER_OWNER: Duration = Duration::from_secs(60);
 
+/// What a probe says, or who decides that it says nothing, and why.
+type Found = Result<Probe<Payload>, (&'static str, String)>;
+
 impl StepCall {
     /// Decides about an invocation of unknown outcome. `decided` is a recorded decision that a crash interrupted.
     pub(crate) async fn unknown(
@@ -51,6 +54,9 @@ impl StepCall {
                 self.ask(invocation, decided == Some(InvocationDecision::Ask)).await
             }
             (OnUnknown::Fail, _) => {
+                if let Some(reported) = self.close_reports(invocation, "policy: fail").await {
+                    return reported;
+                }
                 let why = self.lost.take().unwrap_or_else(|| "it was started and never returned".into());
                 self.in_doubt(invocation, "policy: fail", &why, Vec::new()).await
             }
@@ -92,6 +98,9 @@ impl StepCall {
     async fn send_again(&mut self, invocation: &InvocationId, key: &IdempotencyKey) -> Next {
         self.unknown_tries += 1;
         if self.unknown_tries >= MAX_SENDS {
+            if let Some(reported) = self.close_reports(invocation, "policy: retry").await {
+                return reported;
+            }
             return self
                 .in_doubt(
                     invocation,
@@ -109,6 +118,11 @@ impl StepCall {
         }
         // As before any attempt: a run that is being cancelled, and an engine that stops, begin none.
         self.run.still_open().await;
+        // One that comes behind this look is for the call that follows.
+        if let Some(reported) = self.look_for_report(invocation).await {
+            return reported;
+        }
+        self.reopen_reports();
         let mut events = self.start_events();
         events.push(self.decision(invocation, InvocationDecision::Retry, "policy: retry"));
         let extras = self.extras();
@@ -120,12 +134,12 @@ impl StepCall {
     async fn probe(&mut self, invocation: &InvocationId) -> Next {
         let mut wait = FIRST_WAIT_FOR_FORMER_OWNER;
         loop {
+            if let Some(reported) = self.look_for_report(invocation).await {
+                return reported;
+            }
             // Before the probe looks: what a former owner did until it noticed, a later look sees.
             let unaware = self.unaware_owners().await;
             match (self.ask_probe().await, unaware.first()) {
-                (Ok(Probe::Happened(value)), _) => {
-                    return self.happened(invocation, value, "probe", Vec::new()).await;
-                }
                 (Ok(Probe::DidNotHappen), Some(worker)) => {
                     tracing::warn!(target: "aether::step",
                         run = %self.run.id, step = %self.command, %worker,
@@ -134,17 +148,27 @@ impl StepCall {
                     self.wait_until(later(self.run.now(), wait)).await;
                     wait = (wait * 2).min(LONGEST_WAIT_FOR_FORMER_OWNER);
                 }
-                (Ok(Probe::DidNotHappen), None) => return self.denied(invocation).await,
-                (Ok(Probe::Unknown), _) => {
-                    return self.in_doubt(invocation, "probe", "its probe cannot tell", Vec::new()).await;
-                }
-                (Err((actor, why)), _) => return self.in_doubt(invocation, actor, &why, Vec::new()).await,
+                (found, _) => return self.probed(invocation, found).await,
             }
         }
     }
 
-    /// What the step's probe says, or who decides that it says nothing, and why; as it may be recorded.
-    async fn ask_probe(&self) -> Result<Probe<Payload>, (&'static str, String)> {
+    /// Does what follows from the probe's answer, unless a report came before it.
+    async fn probed(&mut self, invocation: &InvocationId, found: Found) -> Next {
+        let actor = found.as_ref().map_or_else(|(actor, _)| *actor, |_| "probe");
+        if let Some(reported) = self.close_reports(invocation, actor).await {
+            return reported;
+        }
+        match found {
+            Ok(Probe::Happened(value)) => self.happened(invocation, value, actor, Vec::new()).await,
+            Ok(Probe::DidNotHappen) => self.denied(invocation).await,
+            Ok(Probe::Unknown) => self.in_doubt(invocation, actor, "its probe cannot tell", Vec::new()).await,
+            Err((_, why)) => self.in_doubt(invocation, actor, &why, Vec::new()).await,
+        }
+    }
+
+    /// What the step's probe says, as it may be recorded.
+    async fn ask_probe(&self) -> Found {
         let redaction = &self.run.shared.redaction;
         match self.unredacted_probe().await {
             Ok(Probe::Happened(value)) => Ok(Probe::Happened(redaction.value(value))),
@@ -153,7 +177,7 @@ impl StepCall {
         }
     }
 
-    async fn unredacted_probe(&self) -> Result<Probe<Payload>, (&'static str, String)> {
+    async fn unredacted_probe(&self) -> Found {
         let panicked = |message: &str| ("probe", format!("its probe panicked: {message}"));
         let cx = self.step_cx(self.run.now(), None);
         let probe = in_net(|| self.probing(cx)).map_err(|message| panicked(&message))?;
@@ -227,8 +251,13 @@ impl StepCall {
     /// Waits for an operator.
     async fn ask(&mut self, invocation: &InvocationId, asked_before: bool) -> Next {
         let (topic, callbacks) = (resolution_topic(invocation), callback_topic(invocation));
+        if let Some(reported) = self.look_for_report(invocation).await {
+            return reported;
+        }
         let mut asked = asked_before;
         loop {
+            // In a round that is over nobody could answer.
+            asked &= !self.reopen_reports();
             let message = match self.run.take_message(&topic) {
                 Some(early) => early,
                 None => {

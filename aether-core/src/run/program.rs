@@ -148,6 +148,8 @@ pub enum ChildEnd {
     Failed(Payload),
     /// It was cancelled or terminated, for this reason.
     Cancelled(String),
+    /// There is no such run: it was never started, or it ended and was deleted.
+    Gone,
 }
 
 /// Result of starting a child.
@@ -186,7 +188,7 @@ pub(crate) trait Children: Send + Sync + Debug + 'static {
         held: OwnedRwLockReadGuard<()>,
     ) -> BoxFuture<'static, Result<ChildStart, StoreError>>;
 
-    /// How `child` ended, if it did.
+    /// How `child` ended; `None` while it is open.
     fn ended(&self, child: RunId) -> BoxFuture<'static, Result<Option<ChildEnd>, StoreError>>;
 
     /// What `child`, which has ended, took of the budget that it was started with; `None` where its journal does not tell

@@ -98,8 +98,11 @@ pub(crate) fn refuse(
     run.append(vec![refused.into()], AppendExtras { consumed, ..AppendExtras::default() });
 }
 
+/// Who sends the expiry of a time limit.
+pub(crate) const TIME_LIMIT: &str = "time limit";
+
 fn expired() -> ExternalReply {
-    ExternalReply { reply: Reply::Expired, actor: "time limit".into() }
+    ExternalReply { reply: Reply::Expired, actor: TIME_LIMIT.into() }
 }
 
 /// Waits durably for the first message of `topic`; `None` when `until` came first.

@@ -8,7 +8,9 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use sha2::{Digest as _, Sha256};
 
+use crate::inbox::replies::CALLBACK;
 use crate::journal::event::{Event, InvocationDecision};
+use crate::sched::mutated;
 use crate::store::api::Store;
 use crate::store::error::StoreError;
 use crate::store::open_waits::{Open, OpenWaits, WaitDetail};
@@ -142,7 +144,7 @@ pub(crate) struct WaitState {
     pub(crate) newest: Option<(Waiting, String)>,
     /// Who decided, where it was decided.
     pub(crate) decided: Option<String>,
-    /// Who decided last about an invocation in doubt, and about a resource that has changed.
+    /// Who decided or reported last about an invocation, and who decided about a resource that has changed.
     pub(crate) settled: BTreeMap<Waiting, String>,
     /// Number of the round of replies it is in; see [`crate::journal::history::CommandDetails::round`].
     pub(crate) round: u32,
@@ -236,7 +238,10 @@ impl WaitState {
             Event::CallbackAwaited(_) => {
                 self.round += u32::from(std::mem::replace(&mut self.handed_over, true));
             }
-            Event::CallbackReceived(_) => self.called_back = true,
+            Event::CallbackReceived(_) => {
+                self.called_back = true;
+                self.settled.insert(Waiting::Resolution, CALLBACK.into());
+            }
             Event::ConfirmationDecided(e) => drop(self.settled.insert(Waiting::Confirmation, e.actor)),
             Event::InvocationResolved(e) if e.decision != InvocationDecision::Ask => {
                 if e.decision != InvocationDecision::Retry {
@@ -250,6 +255,13 @@ impl WaitState {
             | Event::CommandCommitted(_) => self.close_invocation(),
             _ => {}
         }
+    }
+
+    /// The round of a report while no callback is awaited: it is for the wait that comes. The one before may have used its id
+    /// for the end of its time limit.
+    pub(crate) fn round_of_unawaited_reports(&self) -> u32 {
+        let is_after_a_wait = self.handed_over && !mutated("reports-between-waits-are-late");
+        self.round.saturating_add(u32::from(is_after_a_wait))
     }
 
     fn close_invocation(&mut self) {

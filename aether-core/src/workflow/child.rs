@@ -20,9 +20,7 @@ use crate::vocabulary::failure::StepError;
 use crate::vocabulary::id::{CommandId, RunId, RunIdError};
 use crate::vocabulary::labels::{LabelError, Labels};
 use crate::vocabulary::payload::{Answered, Digest, Payload, PayloadError};
-use crate::workflow::child::call::{
-    ChildCall, NO_CHILDREN, about_child, answer_of, spent_of_granted, wait_for,
-};
+use crate::workflow::child::call::{ChildCall, NO_CHILDREN, about_child, answer_of, spent_of_granted};
 use crate::workflow::context::Cx;
 use crate::workflow::definition::Workflow;
 use crate::workflow::gate::{BoxEffect, Effect, recorded_wrapper};
@@ -278,7 +276,7 @@ where
 {
     /// Waits for the child's result.
     ///
-    /// The step error is `App` with the child's own error, or `Cancelled`.
+    /// The step error is `App` with the child's own error, or `Cancelled`; in a fork also `Rejected`, where the child was deleted.
     ///
     /// ```
     /// # use aether_core::failure::{Failure, Result};
@@ -298,7 +296,7 @@ where
             let children = ticket.children.as_deref();
             let answer = async |run: &Arc<Run>, command: &CommandId| match children {
                 Some(children) => {
-                    let answered = answer_of(wait_for(run, command, children, self.id.clone()).await);
+                    let answered = answer_of(run, command, children, &self.id).await;
                     (answered, spent_of_granted(run, children, &self.id).await)
                 }
                 None => (Err(StepError::Rejected(run.failure(command, NO_CHILDREN)).recorded()), None),

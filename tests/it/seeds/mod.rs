@@ -21,6 +21,7 @@ mod plans;
 mod policy;
 mod processes;
 mod replay;
+mod reports;
 mod resources;
 mod retention;
 mod sandbox;

@@ -14,6 +14,8 @@ use jiff::Timestamp;
 use tokio::sync::broadcast;
 
 use crate::definition::def::{Probe, StepDef, StepOptions, WorkflowDef};
+use crate::inbox::replies::{ExternalReply, Reply};
+use crate::inbox::topics::callback_topic;
 use crate::journal::event::{Event, RunCreated, StateChanged};
 use crate::journal::frame::Frame;
 use crate::journal::history::History;
@@ -26,17 +28,18 @@ use crate::run::claim::{Origin, Run};
 use crate::run::leases::Leases;
 use crate::run::shared::EngineShared;
 use crate::sched::Mutex;
-use crate::step::body::{Body, BodyError, BodyResult, ProbeResult};
+use crate::step::body::{Admission, Body, BodyError, BodyResult, ProbeResult};
 use crate::step::context::StepCx;
 use crate::store::api::Store;
 use crate::store::ledger::LedgerEntry;
 use crate::store::memory::MemoryStore;
 use crate::store::open_waits::OpenWaits;
-use crate::store::records::{ClaimRequest, Message, NewRun};
+use crate::store::records::{ClaimRequest, Message, NewRun, Sent};
 use crate::store::workers::SilentWorker;
+use crate::vocabulary::deps::Deps;
 use crate::vocabulary::environment::Environment;
 use crate::vocabulary::failure::{Failure, StepError};
-use crate::vocabulary::id::{CodeId, CommandId, IdempotencyKey, RunId};
+use crate::vocabulary::id::{CodeId, CommandId, IdempotencyKey, InvocationId, RunId};
 use crate::vocabulary::limits::Limits;
 use crate::vocabulary::outcome::FailureClass;
 use crate::vocabulary::payload::Answered;
@@ -95,6 +98,8 @@ pub(crate) enum Act {
     Writes(&'static str),
     /// Fails with this class.
     Fails(FailureClass),
+    /// Says that a callback will report the outcome.
+    Awaits,
     /// Has this HTTP answer, and says that a callback will report the outcome.
     HandsOver(&'static str),
     /// Asks for a value that is not provided.
@@ -114,6 +119,10 @@ pub(crate) struct Script {
     acts: Mutex<VecDeque<Act>>,
     found: Mutex<VecDeque<ProbeResult>>,
     calls: Mutex<Vec<IdempotencyKey>>,
+    /// The run, and at which of the next admissions of its body it is cancelled.
+    cancelled: Mutex<(usize, std::sync::Weak<Run>)>,
+    /// What is sent to the run while the probe looks.
+    meanwhile: Mutex<Option<(Arc<MemoryStore>, Message)>>,
 }
 
 impl Body for Script {
@@ -136,6 +145,10 @@ impl Body for Script {
                 let _pending = cx.callback().unwrap().pending();
                 Err(refusal(FailureClass::Permanent))
             }
+            Act::Awaits => {
+                let _pending = cx.callback().unwrap().pending();
+                Err(refusal(FailureClass::Permanent))
+            }
             Act::Lacks => {
                 cx.dep::<Script>().unwrap_err();
                 Err(refusal(FailureClass::Permanent))
@@ -153,8 +166,20 @@ impl Body for Script {
             .ok_or(PayloadError::Encode { ty: "a receipt", reason: "not a string".into() })
     }
 
+    fn admit(&self, _: &Deps) -> Option<BoxFuture<'static, Admission>> {
+        let mut cancelled = self.cancelled.lock().unwrap();
+        cancelled.0 = cancelled.0.checked_sub(1)?;
+        if cancelled.0 == 0 {
+            cancelled.1.upgrade()?.begin_cancelling();
+        }
+        None
+    }
+
     fn probe(&self, _: StepCx, _: &Payload) -> Option<BoxFuture<'static, ProbeResult>> {
         let found = self.found.lock().unwrap().pop_front()?;
+        if let Some((store, message)) = self.meanwhile.lock().unwrap().take() {
+            now(store.send(&run_id(), message)).unwrap();
+        }
         Some(Box::pin(ready(found)))
     }
 }
@@ -291,6 +316,7 @@ impl Stage {
     /// As [`Stage::play`]; where the call waits, `meanwhile` happens, and it continues.
     pub(crate) fn play_on(&self, meanwhile: impl FnOnce()) -> Scene {
         let run = self.take_up();
+        self.body.cancelled.lock().unwrap().1 = Arc::downgrade(&run);
         let call = CallSpec {
             name: "send".into(),
             path: "stage::send".into(),
@@ -409,6 +435,24 @@ impl Stage {
         now(self.store.send(&run_id(), message)).unwrap();
     }
 
+    /// The run is cancelled when its body is admitted for this time.
+    pub(crate) fn cancelled_at_admission(self, number: usize) -> Self {
+        self.body.cancelled.lock().unwrap().0 = number;
+        self
+    }
+
+    /// Puts a word about the first attempt into the run's inbox, as one of this round.
+    pub(crate) fn report(&self, round: u32, reply: Reply, actor: &str) -> Sent {
+        now(self.store.send(&run_id(), word(round, reply, actor))).unwrap()
+    }
+
+    /// As [`Stage::report`], while the probe looks.
+    pub(crate) fn reports_while_probing(self, round: u32, reply: Reply) -> Self {
+        let message = word(round, reply, "callback");
+        *self.body.meanwhile.lock().unwrap() = Some((Arc::clone(&self.store), message));
+        self
+    }
+
     /// Messages that the run has not taken in.
     pub(crate) fn unread(&self) -> usize {
         now(self.store.inbox(&run_id(), 0)).unwrap().len()
@@ -487,6 +531,12 @@ pub(crate) fn key(attempt: u32) -> IdempotencyKey {
 
 pub(crate) fn json(text: &str) -> Payload {
     Payload::from_text(text.to_owned()).unwrap()
+}
+
+/// What somebody says of the first attempt.
+fn word(round: u32, reply: Reply, actor: &str) -> Message {
+    let topic = callback_topic(&InvocationId::new(&command(), 0));
+    ExternalReply { reply, actor: actor.into() }.message(&topic, round, Timestamp::UNIX_EPOCH).unwrap()
 }
 
 /// What a store that answers at once says.

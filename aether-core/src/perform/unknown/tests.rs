@@ -6,6 +6,7 @@ use super::*;
 use crate::definition::def::StepOptions;
 use crate::inbox::replies::{ExternalReply, Reply};
 use crate::perform::tests::stage::{Act, Scene, Stage, command, json, key};
+use crate::store::records::Sent;
 use crate::vocabulary::outcome::{EffectClass, FailureClass};
 
 fn tool(on_unknown: OnUnknown) -> StepOptions {
@@ -297,6 +298,114 @@ fn an_operator_answers_while_the_run_waits() {
     let stage = take_stored_outcome(OnUnknown::Ask);
     let resolved = || resolve(&stage, Resolution::Happened(json("\"by post\"")));
     assert_eq!(stage.play_on(resolved).value(), "\"by post\"");
+}
+
+// reports
+
+fn rounds_begun(stage: &Stage) -> usize {
+    stage.kinds().iter().filter(|kind| *kind == "answer_refused").count()
+}
+
+fn sent() -> Reply {
+    Reply::Value(json("\"by wire\""))
+}
+
+/// A stage on which a body that was reported about does not know what it did.
+fn reported_and_lost(on_unknown: OnUnknown) -> Stage {
+    let stage =
+        Stage::new(tool(on_unknown)).acts([Act::Fails(FailureClass::Unknown), Act::Returns("\"sent\"")]);
+    assert_eq!(stage.report(0, sent(), "callback"), Sent::Delivered);
+    stage
+}
+
+#[test]
+fn a_report_that_came_before_the_body_was_lost_counts_before_any_policy() {
+    for policy in [OnUnknown::Fail, OnUnknown::Retry, OnUnknown::Probe, OnUnknown::Ask] {
+        let stage = reported_and_lost(policy).probes([Ok(Ok(Probe::DidNotHappen))]);
+        assert_eq!(stage.play().value(), "\"by wire\"", "{policy:?}");
+        assert_eq!(
+            (stage.calls(), decisions(&stage), stage.unread()),
+            (vec![key(0)], vec![], 0),
+            "{policy:?}"
+        );
+        assert_eq!(row(&stage, 0), (LedgerStatus::Succeeded, true));
+    }
+}
+
+#[test]
+fn a_report_that_comes_while_the_probe_looks_counts_before_what_it_finds() {
+    let found = [Ok(Ok(Probe::DidNotHappen)), Stage::happened("\"found\""), Ok(Ok(Probe::Unknown))];
+    for found in found {
+        let stage = take_stored_outcome(OnUnknown::Probe).probes([found]).reports_while_probing(0, sent());
+        assert_eq!(stage.play().value(), "\"by wire\"");
+        assert_eq!((stage.calls(), decisions(&stage), stage.unread()), (vec![key(0)], vec![], 0));
+    }
+}
+
+#[test]
+fn a_report_that_does_not_fit_is_refused_and_the_one_behind_it_comes_too_late() {
+    let stage = Stage::new(tool(OnUnknown::Fail)).acts([Act::Fails(FailureClass::Unknown)]);
+    stage.report(0, Reply::Value(json("7")), "callback");
+    in_doubt(stage.play());
+    assert_eq!(rounds_begun(&stage), 1);
+    assert_eq!((stage.report(1, sent(), "callback"), stage.unread()), (Sent::Duplicate, 0));
+}
+
+#[test]
+fn once_a_policy_decides_no_report_is_delivered_any_more() {
+    for (policy, found) in [(OnUnknown::Fail, None), (OnUnknown::Probe, Some(Ok(Ok(Probe::DidNotHappen))))] {
+        let stage = take_stored_outcome(policy).probes(found).acts([Act::Returns("\"sent\"")]);
+        assert!(!stage.play().waits());
+        assert_eq!((stage.report(0, sent(), "callback"), stage.unread()), (Sent::Duplicate, 0), "{policy:?}");
+    }
+}
+
+/// The process dies between the end of the reports and the decision, and the next one decides otherwise.
+#[test]
+fn reports_that_were_closed_without_a_decision_are_taken_again_in_another_round() {
+    let closed = |policy| {
+        let stage = take_stored_outcome(policy);
+        assert_eq!(stage.report(0, Reply::Expired, "policy: fail"), Sent::Delivered);
+        stage
+    };
+    assert!(in_doubt(closed(OnUnknown::Fail).play()).contains("it was started and never returned"));
+    for policy in [OnUnknown::Retry, OnUnknown::Ask] {
+        let stage = closed(policy).acts([Act::Awaits]);
+        let report = || assert_eq!(stage.report(1, sent(), "callback"), Sent::Delivered);
+        assert_eq!(stage.play_on(report).value(), "\"by wire\"", "{policy:?}");
+        assert_eq!((stage.unread(), rounds_begun(&stage)), (0, 1));
+    }
+}
+
+#[test]
+fn a_report_that_the_outcome_is_unknown_leaves_room_for_another_one() {
+    let stage = take_stored_outcome(OnUnknown::Retry).acts([Act::Awaits]);
+    let unknown = crate::vocabulary::failure::Failure::unknown("no line");
+    stage.report(0, Reply::Error(Payload::encode(&unknown).unwrap()), "callback");
+    let report = || assert_eq!(stage.report(1, sent(), "callback"), Sent::Delivered);
+    assert_eq!(stage.play_on(report).value(), "\"by wire\"");
+    assert_eq!((stage.calls(), rounds_begun(&stage)), (vec![key(0), key(0)], 1));
+}
+
+// a cancellation
+
+#[test]
+fn a_body_is_not_called_once_its_run_is_cancelled_and_is_known_not_to_have_been() {
+    let stage = Stage::new(tool(OnUnknown::Retry)).acts([Act::Returns("\"sent\"")]).cancelled_at_admission(1);
+    assert!(stage.play().waits());
+    assert_eq!(stage.calls(), []);
+    assert_eq!(decisions(&stage), [decided(InvocationDecision::DidNotHappen, "engine: cancelled")]);
+    assert_eq!(row(&stage, 0), (LedgerStatus::Failed, true));
+}
+
+#[test]
+fn a_body_is_not_called_again_once_its_run_is_cancelled_and_stays_unknown() {
+    let acts = [Act::Fails(FailureClass::Unknown), Act::Returns("\"sent\"")];
+    let stage = Stage::new(tool(OnUnknown::Retry)).acts(acts).cancelled_at_admission(2);
+    assert!(stage.play().waits());
+    assert_eq!(stage.calls(), [key(0)]);
+    assert_eq!(decisions(&stage), [decided(InvocationDecision::Retry, "policy: retry")]);
+    assert_eq!(row(&stage, 0), (LedgerStatus::Started, false));
 }
 
 // denied by the engine

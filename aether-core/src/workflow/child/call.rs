@@ -293,7 +293,7 @@ impl ChildCall<'_> {
             let unrecordable = |error| StepError::Unrecordable(run.failure(command, error)).recorded();
             return Payload::encode(&self.child).map_err(unrecordable);
         }
-        answer_of(wait_for(run, command, children, self.child.clone()).await)
+        answer_of(run, command, children, &self.child).await
     }
 
     fn started(&self) -> NodeStarted {
@@ -396,11 +396,21 @@ struct Ended {
     also: Option<Event>,
 }
 
-pub(super) fn answer_of(end: ChildEnd) -> Answered {
-    match end {
+/// Waits durably for the end of a child, and answers with it.
+pub(super) async fn answer_of(
+    run: &Arc<Run>,
+    command: &CommandId,
+    children: &dyn Children,
+    child: &RunId,
+) -> Answered {
+    match wait_for(run, command, children, child).await {
         ChildEnd::Completed(value) => Ok(value),
         ChildEnd::Failed(error) => Err(StepError::App(error).recorded()),
         ChildEnd::Cancelled(reason) => Err(StepError::Cancelled(Failure::permanent(reason)).recorded()),
+        ChildEnd::Gone => {
+            let reason = format!("child run `{child}` is not there: it ended and was deleted");
+            Err(StepError::Rejected(run.failure(command, reason)).recorded())
+        }
     }
 }
 
@@ -419,12 +429,7 @@ fn inject(run: &Run, command: &CommandId, name: &str, record: &CommandRecord, re
 }
 
 /// Waits durably for the end of a child, here or in another process.
-pub(super) async fn wait_for(
-    run: &Arc<Run>,
-    command: &CommandId,
-    children: &dyn Children,
-    child: RunId,
-) -> ChildEnd {
+async fn wait_for(run: &Arc<Run>, command: &CommandId, children: &dyn Children, child: &RunId) -> ChildEnd {
     loop {
         // Only its own parent is told of a child's end: a fork looks for the end of a child that it took over.
         let look_again = run.took_over().then(|| later(run.now(), LOOK_AGAIN));

@@ -121,8 +121,12 @@ async fn deliver(report: OutcomeReport, late: Late, dispatcher: Arc<StubDispatch
     match persist(&live, report).await {
         // Reported by a process that died, or decided otherwise.
         Ok(_)
-        | Err(DecideError::NotWaiting { .. } | DecideError::RunEnded { .. } | DecideError::Expired { .. }) => {
-        }
+        | Err(
+            DecideError::NotWaiting { .. }
+            | DecideError::AlreadyDecided { .. }
+            | DecideError::RunEnded { .. }
+            | DecideError::Expired { .. },
+        ) => {}
         Err(error) => dispatcher.give_up(SimError::Refused { run, command, reason: error.to_string() }),
     }
 }
