@@ -28,6 +28,7 @@ mod forks;
 mod fuzz;
 mod heartbeats;
 mod hostile;
+mod keyed;
 mod kill_sweep;
 mod limits;
 mod lists;

@@ -1,7 +1,8 @@
 //! Creating the run of a decided record.
 //!
 //! Promise: it may be done by several at once and again after a crash, and there is one run. The record stays until the
-//! run is there, and the run is created only while it stays: who was slow does not create it once more.
+//! run is there, and the run is created only while it stays: who was slow does not create it once more. What was gathered
+//! becomes a run in any case, if need be under another id.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,17 +10,19 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use crate::engine::admission::Admission;
-use crate::engine::create::{NewRunOf, create_decided};
+use crate::engine::create::{NewRunOf, create_decided, fresh_id};
 use crate::engine::inner::{Inner, now};
 use crate::engine::keyed::record::{Stage, StartRecord};
 use crate::engine::operate::send_end_request;
+use crate::engine::same_input::difference;
 use crate::inbox::decisions::EndRequest;
 use crate::inbox::error::SendError;
+use crate::run::program::RegisteredWorkflow;
 use crate::store::error::StoreError;
 use crate::store::queues::{KeyedStart, Limit};
 use crate::store::records::{Created, Decision, RunRecord};
 use crate::vocabulary::environment::later;
-use crate::vocabulary::payload::Payload;
+use crate::vocabulary::payload::{Digest, Payload};
 
 /// When a start that gathered inputs is tried again because too many runs are open.
 const NO_ROOM: Duration = Duration::from_secs(1);
@@ -35,7 +38,7 @@ pub(super) enum Completed {
     OverLimit { limit: Limit, open: u64 },
     /// The workflow is not linked here; a worker that has it completes the record.
     NotLinked,
-    /// Another one has completed the record, or it was refused: the key is to be looked at again.
+    /// Another one has completed the record, or it was refused or changed: the key is to be looked at again.
     Gone,
 }
 
@@ -82,6 +85,12 @@ pub(super) async fn complete(
     let store = &inner.shared.store;
     let decision = Decision::KeyedStart { name: start.name.clone(), revision: start.revision };
     let existing = match create_decided(inner, new, decision, admission).await? {
+        Created::Existing(existing)
+            if is_gathered && !holds(inner, &existing, &workflow, &record).await? =>
+        {
+            rename(inner, start, record).await?;
+            return Ok(Completed::Gone);
+        }
         Created::Existing(existing) => Some(existing),
         Created::New | Created::ParentLost => None,
         Created::DecisionGone => return Ok(Completed::Gone),
@@ -101,6 +110,33 @@ pub(super) async fn complete(
         put_created(inner, start, record).await?;
     }
     Ok(Completed::Created(existing))
+}
+
+/// Whether a run that exists was started with what the record holds.
+async fn holds(
+    inner: &Inner,
+    existing: &RunRecord,
+    workflow: &RegisteredWorkflow,
+    record: &StartRecord,
+) -> Result<bool, StoreError> {
+    let digest = Digest::of(&inner.shared.redaction.value(record.input.clone()));
+    let digest = digest.map_err(|error| StoreError::Unencodable {
+        what: format!("the input that is gathered for run `{}`", record.run),
+        reason: error.to_string(),
+    })?;
+    Ok(difference(inner, existing, workflow, &digest).await?.is_none())
+}
+
+/// Another run took the id while inputs were gathered. Their starts were answered: they begin a run under an id of its own.
+async fn rename(inner: &Inner, start: &KeyedStart, record: StartRecord) -> Result<(), StoreError> {
+    let renamed = StartRecord { run: fresh_id(inner), ..record.clone() };
+    tracing::warn!(
+        target: "aether::engine", run = %record.run, begins = %renamed.run, name = start.name,
+        "another run has taken the id for which inputs were gathered"
+    );
+    put(inner, start, &renamed, now(inner)).await?;
+    inner.wake_gathering.notify_one();
+    Ok(())
 }
 
 /// Gives a decided start up. First nobody may create its run any more, then it is known whether somebody has.

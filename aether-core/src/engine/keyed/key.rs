@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use crate::vocabulary::payload::{Payload, PayloadError};
+use crate::vocabulary::payload::{Digest, Payload, PayloadError};
 use crate::workflow::definition::Workflow;
 
 /// Longest key, in bytes.
@@ -71,6 +71,8 @@ impl KeyKind {
 pub(super) struct Batch {
     pub(super) join: fn(&Payload, &Payload) -> Result<Payload, PayloadError>,
     pub(super) count: fn(&Payload) -> Result<usize, PayloadError>,
+    /// Whether the first list begins with the second one.
+    pub(super) begins: fn(&Payload, &Payload) -> Result<bool, PayloadError>,
 }
 
 impl Batch {
@@ -82,6 +84,11 @@ impl Batch {
                 W::encode(&all)
             },
             count: |input| Ok(W::decode(input)?.len()),
+            begins: |all, first| {
+                let (mut all, first) = (W::decode(all)?, W::decode(first)?);
+                all.truncate(first.len());
+                Ok(Digest::of(&W::encode(&all)?)? == Digest::of(&W::encode(&first)?)?)
+            },
         }
     }
 }

@@ -12,6 +12,8 @@ use crate::engine::inner::{Inner, now};
 use crate::engine::keyed::complete::{Completed, complete, put};
 use crate::engine::keyed::key::{Batch, KeyError, KeyKind, Singleton, check};
 use crate::engine::keyed::record::{Stage, Standing, StartRecord};
+use crate::engine::same_input::first_input;
+use crate::engine::started_as::is_or_was;
 use crate::store::error::StoreError;
 use crate::store::queues::{KeyedStart, Limit};
 use crate::store::records::RunRecord;
@@ -88,6 +90,10 @@ impl Keyed {
                 Some(start) => Some((StartRecord::read(&start)?, start)),
                 None => None,
             };
+            // Behind that look: a record goes only when its run is there.
+            if let Some(existing) = started_before(inner, self.kind, &new).await? {
+                return Ok(existing);
+            }
             let ended = match self.kind {
                 KeyKind::OncePer(otherwise) => once_per(inner, &name, otherwise, &new, found).await?,
                 KeyKind::Dedup(window) => dedup(inner, &name, window, &new, found).await?,
@@ -100,6 +106,30 @@ impl Keyed {
             }
         }
     }
+}
+
+/// The end of a start under the id of a run that exists: it begins nothing, and is that run where both have one input. A
+/// batch has the id of its first start, and begins with its elements.
+async fn started_before(
+    inner: &Inner,
+    kind: KeyKind,
+    new: &NewRunOf,
+) -> Result<Option<KeyedEnd>, StoreError> {
+    let store = &*inner.shared.store;
+    if new.unique {
+        return Ok(None);
+    }
+    let Some(existing) = store.run(&new.id).await? else { return Ok(None) };
+    let mut is_first = false;
+    if let KeyKind::Collect { batch, .. } = kind
+        && existing.terms.inputs > 1
+        && is_or_was(store, &existing, new.workflow.def.name).await?
+        && let Some(input) = first_input(inner, &existing).await?
+    {
+        // What is not readable as a list is no batch.
+        is_first = (batch.begins)(&input, &new.input).unwrap_or(false);
+    }
+    Ok(Some(KeyedEnd::Run(new.id.clone(), (!is_first).then(|| Box::new(existing)))))
 }
 
 type Found = Option<(StartRecord, KeyedStart)>;
