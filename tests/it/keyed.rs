@@ -3,11 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use aether::effect::Payload;
 use aether::engine::EngineBuilder;
-use aether::error::StartError;
+use aether::error::{RunError, StartError};
+use aether::id::RunId;
 use aether::prelude::*;
+use aether::queue::{Limit, LimitKind, Singleton};
 use aether::store::memory::MemoryStore;
-use aether::store::{RunFilter, RunRecord, Store};
+use aether::store::{KeyedStart, RunFilter, RunRecord, Store};
+use aether::view::Status;
 use tokio::time::sleep;
 
 use crate::seeds::kit::in_time;
@@ -24,6 +28,12 @@ async fn keyed_sum(_cx: &mut Cx, numbers: Vec<u64>) -> Result<u64> {
 #[workflow]
 async fn keyed_word(_cx: &mut Cx, word: String) -> Result<String> {
     Ok(word)
+}
+
+/// Wait for a number.
+#[workflow]
+async fn keyed_wait(cx: &mut Cx) -> Result<u64> {
+    Ok(cx.signal::<u64>("go").await?)
 }
 
 fn builder(store: &Arc<dyn Store>) -> EngineBuilder {
@@ -95,5 +105,85 @@ async fn an_input_that_came_late_under_a_used_id_is_refused() {
     let refused = say("b").await;
     assert!(matches!(refused, Err(StartError::IdTaken { .. })), "{refused:?}");
     assert_eq!(runs(&engine, RunFilter::new(), 1).await.len(), 1);
+    engine.shutdown().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_replacement_that_is_refused_leaves_the_run_its_key() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let engine = builder(&store).start().await.unwrap();
+    engine.limits().set(Limit::new("q/*", LimitKind::Open(1)).unwrap()).await.unwrap();
+    let start = |otherwise| engine.start::<keyed_wait>(()).queue("q").key("acme").once_per("k", otherwise);
+    let first = start(Singleton::Reject).await.unwrap();
+    for _ in 0..2 {
+        let refused = start(Singleton::Replace).await;
+        assert!(matches!(refused, Err(StartError::OverLimit { open: 1, .. })), "{refused:?}");
+        assert_eq!(start(Singleton::Join).await.unwrap().id(), first.id());
+        let held = start(Singleton::Reject).await;
+        assert!(matches!(&held, Err(StartError::Held { run, .. }) if run == first.id()), "{held:?}");
+    }
+    engine.signal(first.id(), "go", "s", &5_u64).await.unwrap();
+    assert_eq!(in_time(first.result()).await.unwrap(), 5);
+    let second = start(Singleton::Replace).await.unwrap();
+    // With room for both, one replaces the other.
+    engine.limits().set(Limit::new("q/*", LimitKind::Open(2)).unwrap()).await.unwrap();
+    let third = start(Singleton::Replace).await.unwrap();
+    assert!(matches!(in_time(second.result()).await, Err(RunError::Cancelled { .. })));
+    assert_ne!(third.status().await.unwrap(), Status::Cancelled);
+    engine.shutdown().await.unwrap();
+}
+
+/// The record of a key as a process leaves it that dies between the creation of `run` and what follows.
+async fn cut_off(store: &Arc<dyn Store>, due_at: jiff::Timestamp, run: &RunId, replaces: &RunId) {
+    let held = store.keyed_start("once:keyed_wait:k").await.unwrap().unwrap();
+    let mut record: serde_json::Value = serde_json::from_str(held.record.as_str()).unwrap();
+    assert_eq!(record["run"], replaces.as_str());
+    for (member, value) in [("stage", "decided"), ("run", run.as_str()), ("replaces", replaces.as_str())] {
+        record[member] = value.into();
+    }
+    let record = Payload::from_text(record.to_string()).unwrap();
+    let next = KeyedStart { record, due_at, revision: held.revision + 1, ..held.clone() };
+    assert!(store.put_keyed_start(next, held.revision).await.unwrap());
+}
+
+#[tokio::test]
+async fn a_run_is_replaced_whoever_completes_the_start() {
+    for who in ["a worker", "one that joins", "one that replaces"] {
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        let engine = builder(&store).start().await.unwrap();
+        let start = |otherwise| engine.start::<keyed_wait>(()).once_per("k", otherwise);
+        let first = start(Singleton::Reject).await.unwrap();
+        let second = engine.start::<keyed_wait>(()).await.unwrap();
+        let due_at = jiff::Timestamp::now() + if who == "a worker" { Duration::ZERO } else { HOUR };
+        cut_off(&store, due_at, second.id(), first.id()).await;
+        let last = match who {
+            "a worker" => second,
+            "one that joins" => start(Singleton::Join).await.unwrap(),
+            _ => {
+                let third = start(Singleton::Replace).await.unwrap();
+                assert!(matches!(in_time(second.result()).await, Err(RunError::Cancelled { .. })));
+                third
+            }
+        };
+        assert!(matches!(in_time(first.result()).await, Err(RunError::Cancelled { .. })), "{who}");
+        engine.signal(last.id(), "go", "s", &1_u64).await.unwrap();
+        assert_eq!(in_time(last.result()).await.unwrap(), 1);
+        engine.shutdown().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_repeated_start_that_has_ended_replaces_nothing() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let engine = builder(&store).start().await.unwrap();
+    let start = |id: &str| engine.start::<keyed_wait>(()).id(id).once_per("k", Singleton::Replace);
+    let first = start("a").await.unwrap();
+    engine.signal(first.id(), "go", "s", &1_u64).await.unwrap();
+    in_time(first.result()).await.unwrap();
+    let second = start("b").await.unwrap();
+    assert_eq!(in_time(start("a").await.unwrap().result()).await.unwrap(), 1);
+    assert_eq!(start("b").await.unwrap().id(), second.id());
+    engine.signal(second.id(), "go", "s", &2_u64).await.unwrap();
+    assert_eq!(in_time(second.result()).await.unwrap(), 2);
     engine.shutdown().await.unwrap();
 }

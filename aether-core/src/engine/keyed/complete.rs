@@ -2,7 +2,8 @@
 //!
 //! Promise: it may be done by several at once and again after a crash, and there is one run. The record stays until the
 //! run is there, and the run is created only while it stays: who was slow does not create it once more. What was gathered
-//! becomes a run in any case, if need be under another id.
+//! becomes a run in any case, if need be under another id. A run is asked to end for one that replaces it once that is
+//! there, and not before.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -53,23 +54,12 @@ pub(super) async fn complete(
         settle_refused(inner, start, record).await?;
         return Ok(Completed::Gone);
     }
-    let StartRecord { run, module, version, input, labels, traceparent, terms, replaces, .. } =
-        record.clone();
+    let StartRecord { run, module, version, input, labels, traceparent, terms, .. } = record.clone();
     // A newer version stands in for one that is not linked. An older one does not: a worker that has the newer one does it.
     let linked = inner.workflow(&start.workflow, &module, version);
     let Some(workflow) = linked.filter(|linked| linked.def.version >= version) else {
         return Ok(Completed::NotLinked);
     };
-    if let Some(replaced) = replaces {
-        let request = EndRequest { reason: format!("run `{run}` replaces it"), actor: "singleton".into() };
-        match send_end_request(inner, &replaced, &request, false).await {
-            Ok(_) | Err(SendError::Store(StoreError::UnknownRun { .. })) => {}
-            Err(SendError::Store(error)) => return Err(error),
-            Err(error) => {
-                tracing::warn!(target: "aether::engine", run = %replaced, %error, "cannot cancel a replaced run");
-            }
-        }
-    }
     let is_gathered = terms.inputs > 0;
     let new = NewRunOf {
         workflow,
@@ -100,8 +90,8 @@ pub(super) async fn complete(
             return Ok(Completed::OverLimit { limit, open });
         }
         Created::OverLimit { limit, open } => {
-            refuse(inner, start, record).await?;
-            return Ok(Completed::OverLimit { limit, open });
+            let is_refused = refuse(inner, start, record).await?;
+            return Ok(if is_refused { Completed::OverLimit { limit, open } } else { Completed::Gone });
         }
     };
     if is_gathered {
@@ -139,35 +129,63 @@ async fn rename(inner: &Inner, start: &KeyedStart, record: StartRecord) -> Resul
     Ok(())
 }
 
-/// Gives a decided start up. First nobody may create its run any more, then it is known whether somebody has.
-async fn refuse(inner: &Arc<Inner>, start: &KeyedStart, record: StartRecord) -> Result<(), StoreError> {
+/// Gives a decided start up; says whether it was. First nobody may create its run any more, then it is known whether
+/// somebody has.
+async fn refuse(inner: &Arc<Inner>, start: &KeyedStart, record: StartRecord) -> Result<bool, StoreError> {
     let refused = StartRecord { stage: Stage::Refused, ..record };
     let due_at = later(now(inner), NO_ROOM);
-    if put(inner, start, &refused, due_at).await? {
-        let start = KeyedStart { revision: start.revision.saturating_add(1), ..start.clone() };
-        settle_refused(inner, &start, refused).await?;
+    if !put(inner, start, &refused, due_at).await? {
+        return Ok(false);
     }
-    Ok(())
+    let start = KeyedStart { revision: start.revision.saturating_add(1), ..start.clone() };
+    settle_refused(inner, &start, refused).await
 }
 
-/// Frees the key of a start that was refused, unless its run was created before that.
+/// Takes the key from a start that was refused, unless its run was created before that; says whether it did. The key goes
+/// back to the run that was to be replaced: that was not asked to end.
 async fn settle_refused(
     inner: &Arc<Inner>,
     start: &KeyedStart,
     record: StartRecord,
-) -> Result<(), StoreError> {
+) -> Result<bool, StoreError> {
     let store = &inner.shared.store;
-    if store.run(&record.run).await?.is_none() {
-        return store.remove_keyed_start(&start.name, start.revision).await.map(drop);
+    if store.run(&record.run).await?.is_some() {
+        return put_created(inner, start, record).await.map(|()| false);
     }
-    put_created(inner, start, record).await
+    match record.replaces.clone() {
+        Some(run) => put_holder(inner, start, StartRecord { run, ..record }).await?,
+        None => drop(store.remove_keyed_start(&start.name, start.revision).await?),
+    }
+    Ok(true)
 }
 
+/// Notes that the run of a record is there. What it replaces is asked to end before that: the note forgets it.
 async fn put_created(inner: &Arc<Inner>, start: &KeyedStart, record: StartRecord) -> Result<(), StoreError> {
+    end_replaced(inner, &record).await?;
+    put_holder(inner, start, record).await
+}
+
+/// Writes which run has the key.
+async fn put_holder(inner: &Arc<Inner>, start: &KeyedStart, record: StartRecord) -> Result<(), StoreError> {
     let due_at = record.until.unwrap_or_else(|| later(now(inner), HELD));
-    let created = StartRecord { stage: Stage::Created, input: Payload::null(), replaces: None, ..record };
-    // Where it is not there any more, another one has written that the run was created.
-    put(inner, start, &created, due_at).await.map(drop)
+    let holder = StartRecord { stage: Stage::Created, input: Payload::null(), replaces: None, ..record };
+    // Where it is not there any more, another one has written that.
+    put(inner, start, &holder, due_at).await.map(drop)
+}
+
+/// Asks the run that the one of this record replaces to end. Asked again, it does nothing more.
+pub(super) async fn end_replaced(inner: &Arc<Inner>, record: &StartRecord) -> Result<(), StoreError> {
+    let Some(replaced) = &record.replaces else { return Ok(()) };
+    let reason = format!("run `{}` replaces it", record.run);
+    let request = EndRequest { reason, actor: "singleton".into() };
+    match send_end_request(inner, replaced, &request, false).await {
+        Ok(_) | Err(SendError::Store(StoreError::UnknownRun { .. })) => {}
+        Err(SendError::Store(error)) => return Err(error),
+        Err(error) => {
+            tracing::warn!(target: "aether::engine", run = %replaced, %error, "cannot cancel a replaced run");
+        }
+    }
+    Ok(())
 }
 
 /// Writes a record in place of `start`; says whether that was still there.

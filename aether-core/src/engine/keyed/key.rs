@@ -18,8 +18,9 @@ pub enum Singleton {
     Reject,
     /// It returns a handle to that run. The new input is dropped.
     Join,
-    /// That run is asked to cancel, and the new one is started. Steps of the old run may still be undone then; where that
-    /// must not overlap, give the queue a limit of one running per key.
+    /// The new run is started, and that run is asked to cancel. Steps of the old run may still be undone then; where that
+    /// must not overlap, give the queue a limit of one running per key. Where a limit refuses the new run, the old one goes
+    /// on and keeps the key.
     Replace,
 }
 

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 
 use crate::engine::create::NewRunOf;
 use crate::engine::inner::{Inner, now};
-use crate::engine::keyed::complete::{Completed, complete, put};
+use crate::engine::keyed::complete::{Completed, complete, end_replaced, put};
 use crate::engine::keyed::key::{Batch, KeyError, KeyKind, Singleton, check};
 use crate::engine::keyed::record::{Stage, Standing, StartRecord};
 use crate::engine::same_input::first_input;
@@ -143,9 +143,14 @@ async fn once_per(
 ) -> Result<Option<KeyedEnd>, StoreError> {
     let mut record = StartRecord::new(Stage::Decided, new);
     let Some((held, start)) = found else { return propose(inner, name, new, record, 0).await };
-    match held.standing(inner).await? {
-        Standing::Over => {}
-        Standing::NotCreated => return help(inner, &start, held).await,
+    let standing = held.standing(inner).await?;
+    if standing == Standing::NotCreated {
+        return help(inner, &start, held).await;
+    }
+    // Who created it may not have come to that, and the next record does not know the run that it replaces.
+    end_replaced(inner, &held).await?;
+    match standing {
+        Standing::Over | Standing::NotCreated => {}
         // The same start again.
         Standing::Open if held.run == record.run => return Ok(Some(KeyedEnd::Run(held.run, None))),
         Standing::Open => match otherwise {
@@ -204,10 +209,12 @@ async fn help(
     start: &KeyedStart,
     record: StartRecord,
 ) -> Result<Option<KeyedEnd>, StoreError> {
-    let (run, name) = (record.run.clone(), &start.name);
+    let (run, name, is_gathered) = (record.run.clone(), &start.name, record.terms.inputs > 0);
     Ok(match complete(inner, start, record, None).await? {
         Completed::Created(_) | Completed::Gone => None,
-        Completed::OverLimit { limit, open } => Some(KeyedEnd::OverLimit { limit, open }),
+        Completed::OverLimit { limit, open } if is_gathered => Some(KeyedEnd::OverLimit { limit, open }),
+        // That start is refused, and its key is free for this one.
+        Completed::OverLimit { .. } => None,
         Completed::NotLinked => {
             tracing::warn!(target: "aether::engine", %run, name, "the module of a keyed start is not linked here");
             Some(KeyedEnd::Held(run))
