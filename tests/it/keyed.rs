@@ -187,3 +187,23 @@ async fn a_repeated_start_that_has_ended_replaces_nothing() {
     assert_eq!(in_time(second.result()).await.unwrap(), 2);
     engine.shutdown().await.unwrap();
 }
+
+#[tokio::test]
+async fn starts_that_cannot_be_completed_hide_no_others() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    // More than are read at a time.
+    for no in 0..300 {
+        let start = KeyedStart {
+            name: format!("debounce:keyed_word:{no}"),
+            workflow: "keyed_word".into(),
+            due_at: jiff::Timestamp::UNIX_EPOCH,
+            record: Payload::encode(&"of a build that is to come").unwrap(),
+            revision: 1,
+        };
+        assert!(store.put_keyed_start(start, 0).await.unwrap());
+    }
+    let engine = builder(&store).start().await.unwrap();
+    let run = engine.start::<keyed_word>("a".into()).debounce("k", Duration::from_millis(20), HOUR).await;
+    assert_eq!(in_time(run.unwrap().result()).await.unwrap(), "a");
+    engine.shutdown().await.unwrap();
+}
