@@ -31,10 +31,11 @@ const OWN: &str =
 const COMMITTED: &str =
     "SELECT 1 FROM unnest($1::int8[]) AS t(number) WHERE txid_status(t.number) = 'committed' LIMIT 1";
 
-/// One search for each workflow.
+/// One search for each workflow: $1 now, $2 workflows, $3 limit, $4 and $5 the place behind which the page begins.
 const DUE: &str = "
 SELECT s.name, s.workflow, s.due_at, s.record, s.revision FROM unnest($2::text[]) AS k(workflow)
     CROSS JOIN LATERAL (SELECT * FROM keyed_starts t WHERE t.workflow = k.workflow AND t.due_at <= $1::int8
+            AND ($4::int8 IS NULL OR (t.due_at, t.name) > ($4, $5::text))
         ORDER BY t.due_at, t.name LIMIT $3::int8) s
 ORDER BY s.due_at, s.name LIMIT $3";
 
@@ -111,10 +112,14 @@ impl Database {
     /// Keyed starts whose time has come, by that time and their names.
     pub(crate) async fn due_starts(&self, query: &DueStarts) -> Result<Vec<KeyedStart>, StoreError> {
         let now = row::micros(query.now);
+        let (at, name) = match &query.after {
+            Some((due, name)) => (Some(row::micros(*due)), name.as_str()),
+            None => (None, ""),
+        };
         ask!(self, |conn| {
             let mut page = Page::of(query.limit);
             loop {
-                let params: [Param<'_>; 3] = [&now, &query.workflows, &page.rows()];
+                let params: [Param<'_>; 5] = [&now, &query.workflows, &page.rows(), &at, &name];
                 if let Some(due) = page.read(&conn.query(DUE, &params).await?, read) {
                     return Ok(due);
                 }

@@ -57,10 +57,16 @@ pub(crate) fn due(conn: &Connection, query: &DueStarts) -> Result<Vec<KeyedStart
     let workflows = row::json_list(query.workflows.iter().map(String::as_str));
     let sql = format!(
         "SELECT {COLUMNS} FROM aether_keyed_starts
-         WHERE due_at <= ?1 AND workflow IN (SELECT value FROM json_each(?2)) ORDER BY due_at, name"
+         WHERE due_at <= ?1 AND (due_at, name) > (?2, ?3)
+             AND workflow IN (SELECT value FROM json_each(?4))
+         ORDER BY due_at, name"
     );
     let mut statement = conn.prepare_cached(&sql)?;
-    let rows = statement.query(params![query.now.as_microsecond(), workflows])?;
+    let (due, name) = match &query.after {
+        Some((due, name)) => (due.as_microsecond(), name.as_str()),
+        None => (i64::MIN, ""),
+    };
+    let rows = statement.query(params![query.now.as_microsecond(), due, name, workflows])?;
     row::readable(rows, query.limit, "a keyed start", |row| read(row).map(Some))
 }
 

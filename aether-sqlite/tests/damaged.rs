@@ -244,7 +244,7 @@ async fn damaged_schedules_and_keyed_starts_hide_no_others() {
     let query = DueSchedules { now, workflows: workflows.clone(), after: None, limit: 1 };
     assert_eq!(file.store.due_schedules(query).await.unwrap()[0].name, "fine");
     assert_eq!(file.store.schedules(None, 1).await.unwrap()[0].name, "fine");
-    let query = DueStarts { now, workflows, limit: 1 };
+    let query = DueStarts { now, workflows, after: None, limit: 1 };
     assert_eq!(file.store.due_starts(query).await.unwrap()[0].name, "fine");
 }
 

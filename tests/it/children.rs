@@ -318,3 +318,39 @@ async fn the_handle_of_a_child_names_it() {
     let started = view.step(&CommandId::from("0:quick_child".to_owned())).unwrap();
     assert_eq!(started.result.as_ref().unwrap().as_ref().unwrap().as_str(), "\"one\"");
 }
+
+/// Fail.
+#[workflow]
+async fn failing_child(_cx: &mut Cx, order: u32) -> Result<u32> {
+    Err(Failure::permanent(format!("{order} failed")))
+}
+
+/// Say how the child ended.
+#[workflow]
+async fn forgiving(cx: &mut Cx) -> Result<String> {
+    Ok(match cx.child::<failing_child>(7).await {
+        Ok(order) => format!("{order} is done"),
+        Err(error) => error.to_string(),
+    })
+}
+
+#[tokio::test]
+async fn a_child_of_a_run_that_had_the_id_before_is_not_taken_for_ours() {
+    for place in stores() {
+        let place = place();
+        let engine = builder(&place.store, &Calls::default()).start().await.unwrap();
+        let order = async || {
+            let run = engine.start::<forgiving>(()).id("order-7").await.unwrap();
+            in_time(run.result()).await.unwrap()
+        };
+        let purge = async |run: &str| drop(place.store.purge(&run_id(run), None).await.unwrap());
+        assert_eq!(order().await, "7 failed");
+        purge("order-7").await;
+        // Its child is kept for longer.
+        assert!(order().await.contains("taken by a child of an earlier run `order-7`"));
+        purge("order-7").await;
+        purge("order-7/0:failing_child").await;
+        assert_eq!(order().await, "7 failed");
+        engine.shutdown().await.unwrap();
+    }
+}

@@ -29,6 +29,7 @@ mod fuzz;
 mod gone_children;
 mod heartbeats;
 mod hostile;
+mod keyed;
 mod kill_sweep;
 mod limits;
 mod lists;

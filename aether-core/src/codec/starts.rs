@@ -1,12 +1,12 @@
 //! Schedules and keyed starts through the codec.
 //!
-//! Promise: one that cannot be read is in the way of no other.
+//! Promise: one that cannot be read is in the way of no other, and makes no page shorter.
 
 use crate::codec::coded::CodedStore;
 use crate::codec::values::is_erased;
 use crate::store::error::StoreError;
-use crate::store::queues::KeyedStart;
-use crate::store::schedules::ScheduleRecord;
+use crate::store::queues::{DueStarts, KeyedStart};
+use crate::store::schedules::{DueSchedules, ScheduleRecord};
 use crate::vocabulary::payload::Payload;
 
 impl CodedStore {
@@ -21,8 +21,27 @@ impl CodedStore {
         schedules
     }
 
+    /// A page of those that can be read.
+    pub(super) async fn readable_due_schedules(
+        &self,
+        mut query: DueSchedules,
+    ) -> Result<Vec<ScheduleRecord>, StoreError> {
+        let mut found = Vec::new();
+        loop {
+            let page = self.inner.due_schedules(query.clone()).await?;
+            let is_last = page.len() < query.limit;
+            query.after = page.last().and_then(|last| last.due_at().map(|due| (due, last.name.clone())));
+            let opened = self.open_due_schedules(page);
+            query.limit = query.limit.saturating_sub(opened.len());
+            found.extend(opened);
+            if is_last || query.limit == 0 {
+                return Ok(found);
+            }
+        }
+    }
+
     /// Leaves out, with a warning, those whose input cannot be read: they start nothing.
-    pub(super) fn open_due_schedules(&self, mut due: Vec<ScheduleRecord>) -> Vec<ScheduleRecord> {
+    fn open_due_schedules(&self, mut due: Vec<ScheduleRecord>) -> Vec<ScheduleRecord> {
         due.retain_mut(|schedule| match self.seal.open_schedule(schedule) {
             Ok(()) => true,
             Err(error) => {
@@ -42,8 +61,27 @@ impl CodedStore {
         Ok(start)
     }
 
+    /// A page of those that can be read.
+    pub(super) async fn readable_due_starts(
+        &self,
+        mut query: DueStarts,
+    ) -> Result<Vec<KeyedStart>, StoreError> {
+        let mut found = Vec::new();
+        loop {
+            let page = self.inner.due_starts(query.clone()).await?;
+            let is_last = page.len() < query.limit;
+            query.after = page.last().map(|last| (last.due_at, last.name.clone()));
+            let opened = self.open_due_starts(page);
+            query.limit = query.limit.saturating_sub(opened.len());
+            found.extend(opened);
+            if is_last || query.limit == 0 {
+                return Ok(found);
+            }
+        }
+    }
+
     /// Leaves out, with a warning, those that cannot be read.
-    pub(super) fn open_due_starts(&self, mut due: Vec<KeyedStart>) -> Vec<KeyedStart> {
+    fn open_due_starts(&self, mut due: Vec<KeyedStart>) -> Vec<KeyedStart> {
         due.retain_mut(|start| match self.seal.open_start(start) {
             Ok(()) => true,
             Err(error) => {

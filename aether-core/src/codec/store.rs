@@ -517,7 +517,7 @@ impl Store for CodedStore {
     }
 
     fn due_schedules(&self, query: DueSchedules) -> BoxFuture<'_, Result<Vec<ScheduleRecord>, StoreError>> {
-        Box::pin(async move { Ok(self.open_due_schedules(self.inner.due_schedules(query).await?)) })
+        Box::pin(self.readable_due_schedules(query))
     }
 
     fn remove_schedule(&self, name: &str) -> BoxFuture<'_, Result<bool, StoreError>> {
@@ -565,7 +565,7 @@ impl Store for CodedStore {
     }
 
     fn due_starts(&self, query: DueStarts) -> BoxFuture<'_, Result<Vec<KeyedStart>, StoreError>> {
-        Box::pin(async move { Ok(self.open_due_starts(self.inner.due_starts(query).await?)) })
+        Box::pin(self.readable_due_starts(query))
     }
 
     fn ended(&self, query: EndedRuns) -> BoxFuture<'_, Result<Vec<(u64, RunRecord)>, StoreError>> {

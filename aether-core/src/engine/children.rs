@@ -18,10 +18,10 @@ use crate::inbox::error::SendError;
 use crate::journal::event::Event;
 use crate::journal::spending::Spending;
 use crate::run::end::RunEnd;
-use crate::run::program::{ChildEnd, ChildStart, Children, NewChild};
+use crate::run::program::{ChildEnd, ChildStart, Children, NewChild, ParentRun};
 use crate::sched::mutated;
 use crate::store::error::StoreError;
-use crate::store::records::Created;
+use crate::store::records::{Created, RunRecord};
 use crate::vocabulary::budget::Spend;
 use crate::vocabulary::id::{Epoch, RunId};
 use crate::vocabulary::payload::Digest;
@@ -39,10 +39,16 @@ impl ChildRuns {
     }
 }
 
+/// Whether this run started the child, and not one that had its id before. Of a child of a former build only the id tells.
+fn is_child_of(child: &RunRecord, parent: &ParentRun) -> bool {
+    let life = child.terms.parent_life.as_ref();
+    child.parent.as_ref() == Some(&parent.id) && life.is_none_or(|life| *life == parent.life)
+}
+
 impl Children for ChildRuns {
     fn start(
         &self,
-        parent: RunId,
+        parent: ParentRun,
         epoch: Epoch,
         child: NewChild,
         start_guard: OwnedRwLockReadGuard<()>,
@@ -57,15 +63,20 @@ impl Children for ChildRuns {
             };
             let asked = child.clone();
             let digest = Digest::of(&input).map_err(corrupt)?;
+            let terms = StartTerms {
+                budget: budget.map(Box::new),
+                parent_life: Some(parent.life.clone()),
+                ..StartTerms::default()
+            };
             let new = NewRunOf {
                 workflow,
                 id: child,
                 input,
-                parent: Some(parent.clone()),
+                parent: Some(parent.id.clone()),
                 labels,
                 traceparent,
                 parent_epoch: (!mutated("children-are-not-fenced")).then_some(epoch),
-                terms: StartTerms { budget: budget.map(Box::new), ..StartTerms::default() },
+                terms,
                 unique: false,
             };
             let existing = match create_run(&inner, new, Some(start_guard)).await? {
@@ -81,8 +92,11 @@ impl Children for ChildRuns {
             };
             let same = is_or_was(&*inner.shared.store, &existing, workflow.def.name).await?;
             Ok(match &existing.parent {
-                Some(known) if *known != parent => ChildStart::Taken(format!("a child of run `{known}`")),
+                Some(known) if *known != parent.id => ChildStart::Taken(format!("a child of run `{known}`")),
                 None => ChildStart::Taken("a run without a parent".into()),
+                Some(known) if !is_child_of(&existing, &parent) => {
+                    ChildStart::Taken(format!("a child of an earlier run `{known}`"))
+                }
                 _ if !same => ChildStart::Taken(format!("a run of workflow `{}`", existing.workflow)),
                 _ if has_input(&inner, &existing, &workflow, &digest).await? => ChildStart::Runs,
                 _ => ChildStart::Taken("a child with another input".into()),
@@ -125,7 +139,7 @@ impl Children for ChildRuns {
 
     fn end(
         &self,
-        parent: RunId,
+        parent: ParentRun,
         child: RunId,
         request: EndRequest,
         at_once: bool,
@@ -134,7 +148,7 @@ impl Children for ChildRuns {
         Box::pin(async move {
             let inner = inner?;
             match inner.shared.store.run(&child).await? {
-                Some(record) if record.parent.as_ref() == Some(&parent) && !record.status.is_terminal() => {
+                Some(record) if is_child_of(&record, &parent) && !record.status.is_terminal() => {
                     send_end_request(&inner, &child, &request, at_once).await.map(|_sent| ())
                 }
                 // Never started, already ended, or not a child of this run.

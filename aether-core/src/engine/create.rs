@@ -52,6 +52,14 @@ pub(crate) struct NewRunOf {
     pub(super) unique: bool,
 }
 
+/// An id that no other run has: a UUIDv7 from the engine's clock and entropy (RFC 9562, section 5.7).
+pub(super) fn fresh_id(inner: &Inner) -> RunId {
+    let mut random = [0; 10];
+    inner.shared.environment.fill_random(&mut random);
+    let millis = u64::try_from(now(inner).as_millisecond()).unwrap_or(0);
+    RunId::from(uuid::Builder::from_unix_timestamp_millis(millis, &random).into_uuid())
+}
+
 /// Under what a run is created.
 #[derive(Debug, Default)]
 struct Under {

@@ -42,6 +42,6 @@ impl QueueOptions {
         // It can begin from `at` on, and waits for a turn from then on.
         let begins = at.map_or(now, |at| at.max(now));
         let expires_at = expires.map(|within| later(begins, within));
-        Ok(StartTerms { queue: Some(place), not_before: at, expires_at, inputs: 0, budget })
+        Ok(StartTerms { queue: Some(place), not_before: at, expires_at, budget, ..StartTerms::default() })
     }
 }

@@ -7,13 +7,13 @@ use std::marker::PhantomData;
 
 use futures_util::future::BoxFuture;
 
-use crate::engine::create::{NewRunOf, create_run};
+use crate::engine::create::{NewRunOf, create_run, fresh_id};
 use crate::engine::handle::{AnyWorkflow, RunHandle};
 use crate::engine::inner::{Engine, Inner, now};
 use crate::engine::keyed::key::KeyError;
 use crate::engine::keyed::start::{Keyed, KeyedEnd};
 use crate::engine::queue_options::QueueOptions;
-use crate::engine::same_input::has_input;
+use crate::engine::same_input::difference;
 use crate::engine::started_as::is_or_was;
 use crate::engine::traceparent::{TraceparentError, checked};
 use crate::run::program::RegisteredWorkflow;
@@ -394,7 +394,7 @@ impl Starting {
         let unique = self.id.is_none();
         let id = match self.id {
             Some(id) => id?,
-            None => RunId::from(time_ordered_uuid(inner)),
+            None => fresh_id(inner),
         };
         inner.register(registered);
         if inner.is_stopping() {
@@ -418,8 +418,7 @@ impl Starting {
             return match keyed.start(inner, new).await? {
                 KeyedEnd::Run(run, existing) => {
                     if let Some(existing) = existing {
-                        let same = is_or_was(&*inner.shared.store, &existing, workflow).await?;
-                        same_run(inner, &existing, same, &registered, &digest).await?;
+                        same_run(inner, &existing, &registered, &digest).await?;
                     }
                     Ok(engine.handle_of(run))
                 }
@@ -434,8 +433,7 @@ impl Starting {
         let handle = engine.handle_of(id);
         match create_run(inner, new, None).await? {
             Created::Existing(existing) => {
-                let same = is_or_was(&*inner.shared.store, &existing, workflow).await?;
-                same_run(inner, &existing, same, &registered, &digest).await?;
+                same_run(inner, &existing, &registered, &digest).await?;
                 inner.wake_scheduler.notify_one();
             }
             Created::OverLimit { limit, open } => {
@@ -450,26 +448,14 @@ impl Starting {
 async fn same_run(
     inner: &Inner,
     existing: &RunRecord,
-    same_workflow: bool,
     workflow: &RegisteredWorkflow,
     digest: &Digest,
 ) -> Result<(), StartError> {
-    let difference = if existing.parent.is_some() {
-        "a parent: it is a child run"
-    } else if !same_workflow {
-        "another workflow"
-    } else if has_input(inner, existing, workflow, digest).await? {
-        return Ok(());
-    } else {
-        "another input"
-    };
-    Err(StartError::IdTaken { run: existing.id.clone(), workflow: existing.workflow.clone(), difference })
-}
-
-/// A UUIDv7 from the engine's clock and entropy (RFC 9562, section 5.7).
-fn time_ordered_uuid(inner: &Inner) -> uuid::Uuid {
-    let mut random = [0; 10];
-    inner.shared.environment.fill_random(&mut random);
-    let millis = u64::try_from(now(inner).as_millisecond()).unwrap_or(0);
-    uuid::Builder::from_unix_timestamp_millis(millis, &random).into_uuid()
+    match difference(inner, existing, workflow, digest).await? {
+        None => Ok(()),
+        Some(difference) => {
+            let (run, workflow) = (existing.id.clone(), existing.workflow.clone());
+            Err(StartError::IdTaken { run, workflow, difference })
+        }
+    }
 }

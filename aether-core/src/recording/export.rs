@@ -20,10 +20,8 @@ use crate::vocabulary::id::{CommandId, RunId};
 use crate::vocabulary::masking::Masking;
 use crate::vocabulary::masking::Secrets;
 use crate::vocabulary::payload::{Digest, Payload, hex};
+use crate::vocabulary::seed::masked;
 use crate::vocabulary::walk::quoted;
-
-/// Prefix of a seed that replaces the recorded one.
-const MASKED_SEED: &str = "masked-";
 
 impl Recording {
     /// Records `run` and the runs it started, with their journals up to now. Changes nothing in the store.
@@ -240,8 +238,8 @@ impl RecordedRun {
     fn mask_seed(&mut self) {
         let seed = self.created.seed.clone();
         let Some(first) = self.frames.first_mut().and_then(|frame| frame.events.first_mut()) else { return };
-        if !seed.starts_with(MASKED_SEED) {
-            let masked = format!("{MASKED_SEED}{}", hex(&Sha256::digest(seed.as_bytes())));
+        let masked = masked(&seed);
+        if masked != seed {
             let member = |seed: &str| format!("\"seed\":{}", quoted(seed));
             let text = first.as_str().replace(&member(&seed), &member(&masked));
             put(first, Some(text));

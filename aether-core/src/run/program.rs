@@ -20,6 +20,7 @@ use crate::vocabulary::deps::Need;
 use crate::vocabulary::id::{Epoch, RunId};
 use crate::vocabulary::labels::Labels;
 use crate::vocabulary::payload::{Payload, PayloadError};
+use crate::vocabulary::seed::life;
 
 /// What a workflow returned, encoded: its value, or its error. The outer error says that encoding failed.
 pub type Completion = Result<Result<Payload, BodyError>, PayloadError>;
@@ -176,13 +177,26 @@ pub(crate) struct NewChild {
     pub(crate) budget: Option<Budget>,
 }
 
+/// A run that has children, told from those that had its id before.
+#[derive(Clone, Debug)]
+pub(crate) struct ParentRun {
+    pub(crate) id: RunId,
+    pub(crate) life: Box<str>,
+}
+
+impl ParentRun {
+    pub(crate) fn of(run: &Run) -> Self {
+        Self { id: run.id.clone(), life: life(&run.seed) }
+    }
+}
+
 /// What a run needs to have children.
 pub(crate) trait Children: Send + Sync + Debug + 'static {
     /// Starts `child` unless it exists; the parent is held at `epoch`. `held` is released when the child exists, even if the returned future was
     /// dropped before: the end of the parent waits for it.
     fn start(
         &self,
-        parent: RunId,
+        parent: ParentRun,
         epoch: Epoch,
         child: NewChild,
         held: OwnedRwLockReadGuard<()>,
@@ -198,7 +212,7 @@ pub(crate) trait Children: Send + Sync + Debug + 'static {
     /// Requests the end of `child`, if it is a child of `parent`. Durable when it answers.
     fn end(
         &self,
-        parent: RunId,
+        parent: ParentRun,
         child: RunId,
         request: EndRequest,
         at_once: bool,

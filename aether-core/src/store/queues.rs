@@ -161,6 +161,8 @@ pub struct DueStarts {
     pub now: Timestamp,
     /// Only those of these workflows.
     pub workflows: Vec<String>,
+    /// Only those behind this one: when it is due, and its name.
+    pub after: Option<(Timestamp, String)>,
     /// The most to list.
     pub limit: usize,
 }

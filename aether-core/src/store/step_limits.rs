@@ -1,8 +1,9 @@
 //! Limits on steps: how many calls and tokens per time the runs of a store may take together.
 //!
 //! Promise: in any span of the length of a limit no more begins than it allows, whatever the number of processes, and
-//! however their clocks leap: a clock that leaps back or on lets at most a tenth of the limit through at once. Who waits is
-//! told until when, in the order of asking, and asks once. Pure: [`Bookings::take`] computes, a store swaps the record.
+//! however their clocks leap: a clock that leaps back or on lets at most a tenth of the limit through at once. Clocks that
+//! differ by less than [`Bookings::late_after`] let nothing more through: the one that is ahead counts. Who waits is told
+//! until when, in the order of asking, and asks once. Pure: [`Bookings::take`] computes, a store swaps the record.
 
 use std::time::Duration;
 
@@ -184,7 +185,7 @@ pub(crate) struct Bookings {
     calls: Level,
     #[serde(default)]
     tokens: Level,
-    /// When this was written.
+    /// Up to when time has passed for it: when it was written, by the clock that is ahead of the others.
     at: Timestamp,
     /// What is left of a hold, in microseconds.
     #[serde(default)]
@@ -207,11 +208,13 @@ impl Bookings {
         Self { limit, calls: level, tokens: level, at: now, held, held_ever, percent: 100, steady }
     }
 
-    /// Brings it up to `now`. A clock that was set back has measured nothing.
+    /// Brings it up to `now`. A clock that is behind has measured nothing. The time between it and the one that is ahead
+    /// must not pass again with every turn that they take, so only one that is far behind was set back and counts from now on.
     fn pass(&mut self, now: Timestamp) {
-        let elapsed = now.duration_since(self.at).as_micros();
-        let elapsed = u64::try_from(elapsed).unwrap_or(0);
-        self.at = now;
+        let elapsed = u64::try_from(now.duration_since(self.at).as_micros()).unwrap_or(0);
+        if now > self.at || self.at.duration_since(now).unsigned_abs() > self.late_after() {
+            self.at = now;
+        }
         let held = elapsed.min(self.held);
         self.held -= held;
         // While it is held nothing goes, so nothing that is booked is used up.
@@ -250,7 +253,8 @@ impl Bookings {
         (now > held_ms).then(|| (Duration::from_millis(now - held_ms), now))
     }
 
-    /// A call that comes later than this behind the time that it was told takes a new place.
+    /// A call that comes later than this behind the time that it was told takes a new place. A clock that is further than
+    /// this behind another one was set back.
     pub(crate) fn late_after(&self) -> Duration {
         Duration::from_micros(self.span()).max(LATE)
     }
@@ -285,9 +289,10 @@ impl Bookings {
         self.held_ever = self.held_ever.saturating_add(longer);
     }
 
-    /// Other rates from now on. What was booked is forgotten, a hold is not.
+    /// Other rates from now on, by this clock. What was booked is forgotten, a hold is not.
     pub(crate) fn replace(&mut self, now: Timestamp, limit: StepLimit) {
         self.pass(now);
+        self.at = now;
         (self.calls, self.tokens) = (Level::default(), Level::default());
         self.limit = limit;
     }

@@ -26,6 +26,7 @@ pub mod payload;
 pub mod queue;
 pub(crate) mod quoted_text;
 pub(crate) mod redaction;
+pub(crate) mod seed;
 pub(crate) mod shared_text;
 pub(crate) mod spans;
 pub mod trace;

@@ -162,6 +162,10 @@ pub struct StartTerms {
     /// How much all its calls may take.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget: Option<Box<Budget>>,
+    /// Of a child: which of the runs that had its parent's id one after the other started it. Children of former builds have
+    /// none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent_life: Option<Box<str>>,
 }
 
 fn is_zero(inputs: &u32) -> bool {

@@ -163,7 +163,9 @@ async fn a_damaged_schedule_stops_no_other_one() {
     assert_eq!(due.iter().map(|schedule| schedule.name.as_str()).collect::<Vec<_>>(), ["a", "c"]);
     query.after = Some((at(1), "c".into()));
     assert_eq!(table.database.due_schedules(&query).await, Ok(Vec::new()));
-    let query = DueStarts { now: at(9), workflows: vec!["flow".into()], limit: 2 };
+    let mut query = DueStarts { now: at(9), workflows: vec!["flow".into()], after: None, limit: 2 };
     let due = table.database.due_starts(&query).await.unwrap();
     assert_eq!(due.iter().map(|start| start.name.as_str()).collect::<Vec<_>>(), ["a", "c"]);
+    query.after = Some((at(1), "c".into()));
+    assert_eq!(table.database.due_starts(&query).await, Ok(Vec::new()));
 }

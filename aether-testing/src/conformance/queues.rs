@@ -456,7 +456,7 @@ pub async fn keyed_starts_are_swapped(store: &Arc<dyn Store>) {
     assert_eq!(store.keyed_start("a").await, Ok(Some(start("a", 4, 2))));
     assert_eq!(store.keyed_start("c").await, Ok(None));
     let due = async |now: u64, workflow: &str, limit| {
-        let query = DueStarts { now: at(now), workflows: vec![workflow.into()], limit };
+        let query = DueStarts { now: at(now), workflows: vec![workflow.into()], after: None, limit };
         store.due_starts(query).await.unwrap().into_iter().map(|start| start.name).collect::<Vec<_>>()
     };
     assert_eq!(due(4, "flow", 9).await, ["b", "a"]);
@@ -466,6 +466,28 @@ pub async fn keyed_starts_are_swapped(store: &Arc<dyn Store>) {
     assert_eq!(store.remove_keyed_start("a", 1).await, Ok(false));
     assert_eq!(store.remove_keyed_start("a", 2).await, Ok(true));
     assert_eq!(store.keyed_start("a").await, Ok(None));
+}
+
+/// Due keyed starts are listed in pages. The next one begins behind the last one, also among those that are due at one time,
+/// whatever became of that meanwhile.
+pub async fn due_keyed_starts_are_found_in_pages(store: &Arc<dyn Store>) {
+    let starts = [("e", "flow", 3), ("c", "flow", 5), ("d", "other", 5), ("a", "flow", 5), ("b", "other", 4)];
+    for (name, workflow, due) in [("f", "third", 4), ("g", "flow", 9)].into_iter().chain(starts) {
+        let (name, workflow, due_at, record) = (name.into(), workflow.into(), at(due), json("1"));
+        let start = KeyedStart { name, workflow, due_at, record, revision: 1 };
+        assert_eq!(store.put_keyed_start(start, 0).await, Ok(true));
+    }
+    let workflows = vec!["flow".to_owned(), "other".to_owned()];
+    let mut query = DueStarts { now: at(8), workflows, after: None, limit: 2 };
+    let mut pages = Vec::new();
+    loop {
+        let page = store.due_starts(query.clone()).await.unwrap();
+        let Some(last) = page.last() else { break };
+        query.after = Some((last.due_at, last.name.clone()));
+        assert_eq!(store.remove_keyed_start(&last.name, 1).await, Ok(true));
+        pages.push(page.into_iter().map(|start| start.name).collect::<Vec<_>>());
+    }
+    assert_eq!(pages, [vec!["e", "b"], vec!["a", "c"], vec!["d"]]);
 }
 
 /// A purged run leaves no trace in its queue.

@@ -82,7 +82,7 @@ macro_rules! store_suite {
     };
     ($name:ident, $factory:expr, without queues) => {
         $crate::store_suite! { @all [@tests $name, $factory,]
-            queues: a_store_without_queues_says_so, keyed_starts_are_swapped;
+            queues: a_store_without_queues_says_so, keyed_starts_are_swapped, due_keyed_starts_are_found_in_pages;
         }
     };
     (@whole [$($then:tt)*] $($also:ident)?) => {
@@ -92,7 +92,7 @@ macro_rules! store_suite {
                 open_runs_are_limited_at_their_start, a_silent_worker_keeps_its_slots, what_lapses_needs_no_slot,
                 a_run_can_begin_later, a_clock_that_leaped_closes_no_queue, a_creation_rests_on_its_keyed_start, queues_go_by_code, queues_and_others_share_a_claim, runs_are_listed_by_queue,
                 single_places_go_to_queues_and_others, a_worker_gets_what_it_serves, what_workers_serve_is_listed,
-                keyed_starts_are_swapped, a_purged_run_leaves_its_queue $(, $also)?;
+                keyed_starts_are_swapped, due_keyed_starts_are_found_in_pages, a_purged_run_leaves_its_queue $(, $also)?;
         }
     };
     (@all [$($then:tt)*] $($queues:tt)*) => {

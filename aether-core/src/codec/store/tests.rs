@@ -222,3 +222,25 @@ fn a_keyed_start_that_is_erased_can_be_removed() {
     assert!(read(over(&inner, Some(CodecError::UnknownKey { key: "ann".into() }))).is_err());
     assert!(now(over(&inner, Some(destroyed())).remove_keyed_start("k", 4)).unwrap());
 }
+
+#[test]
+fn keyed_starts_that_cannot_be_read_hide_no_others() {
+    let inner = Arc::new(MemoryStore::new());
+    let of = |who: &str| Payload::from_text(format!(r#"{{"labels":{{"who":"{who}"}}}}"#)).unwrap();
+    for (name, who) in [("a", "ann"), ("b", "ann"), ("c", "ring"), ("d", "ann"), ("e", "ring")] {
+        let (due_at, workflow) = (Timestamp::UNIX_EPOCH, "flow".into());
+        let start = KeyedStart { name: name.into(), workflow, due_at, record: of(who), revision: 1 };
+        assert!(now(over(&inner, None).put_keyed_start(start, 0)).unwrap());
+    }
+    let store = over(&inner, Some(destroyed()));
+    let page = |limit, after: Option<&str>| {
+        let after = after.map(|name| (Timestamp::UNIX_EPOCH, name.to_owned()));
+        let query = DueStarts { now: Timestamp::MAX, workflows: vec!["flow".into()], after, limit };
+        let due = now(store.due_starts(query)).unwrap();
+        due.into_iter().map(|start| start.name).collect::<Vec<_>>()
+    };
+    assert_eq!(page(1, None), ["c"]);
+    assert_eq!(page(1, Some("c")), ["e"]);
+    assert_eq!(page(9, None), ["c", "e"]);
+    assert_eq!(page(2, Some("e")), [""; 0]);
+}

@@ -21,7 +21,7 @@ use crate::run::claim::Run;
 use crate::run::end::RunEnd;
 use crate::run::fault::Fault;
 use crate::run::log;
-use crate::run::program::{Children, Completion};
+use crate::run::program::{Children, Completion, ParentRun};
 use crate::run::taken::Taken;
 use crate::sched::mutated;
 use crate::store::append::StatusChange;
@@ -183,8 +183,9 @@ impl RunCompletion {
         };
         for child in run.with_obligations(|obligations| obligations.children()) {
             let request = EndRequest { reason: reason.clone(), actor: actor.clone() };
-            let sent = unless_failed(run, children.end(run.id.clone(), child, request, self.is_terminated()))
-                .await?;
+            let sent =
+                unless_failed(run, children.end(ParentRun::of(run), child, request, self.is_terminated()))
+                    .await?;
             sent.map_err(|error| DriveEnd::Fault(Fault::not_sent(run.id.clone(), error)))?;
         }
         Ok(())

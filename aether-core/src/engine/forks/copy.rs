@@ -44,7 +44,8 @@ impl ForkPlan {
     ) -> Result<Copied, ForkError> {
         let from = ForkedFrom { run: self.origin.clone(), position: self.position, actor: actor.into() };
         // In the queue of the origin; its times are over.
-        let terms = StartTerms { not_before: None, expires_at: None, ..origin.created.terms.clone() };
+        let given = origin.created.terms.clone();
+        let terms = StartTerms { not_before: None, expires_at: None, parent_life: None, ..given };
         let created =
             RunCreated { seed, parent: None, forked_from: Some(from), terms, ..origin.created.clone() };
         let changed = |resource: &str, id: &str| {

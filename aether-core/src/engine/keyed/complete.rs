@@ -1,7 +1,9 @@
 //! Creating the run of a decided record.
 //!
 //! Promise: it may be done by several at once and again after a crash, and there is one run. The record stays until the
-//! run is there, and the run is created only while it stays: who was slow does not create it once more.
+//! run is there, and the run is created only while it stays: who was slow does not create it once more. What was gathered
+//! becomes a run in any case, if need be under another id. A run is asked to end for one that replaces it once that is
+//! there, and not before.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,17 +11,19 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use crate::engine::admission::Admission;
-use crate::engine::create::{NewRunOf, create_decided};
+use crate::engine::create::{NewRunOf, create_decided, fresh_id};
 use crate::engine::inner::{Inner, now};
 use crate::engine::keyed::record::{Stage, StartRecord};
 use crate::engine::operate::send_end_request;
+use crate::engine::same_input::difference;
 use crate::inbox::decisions::EndRequest;
 use crate::inbox::error::SendError;
+use crate::run::program::RegisteredWorkflow;
 use crate::store::error::StoreError;
 use crate::store::queues::{KeyedStart, Limit};
 use crate::store::records::{Created, Decision, RunRecord};
 use crate::vocabulary::environment::later;
-use crate::vocabulary::payload::Payload;
+use crate::vocabulary::payload::{Digest, Payload};
 
 /// When a start that gathered inputs is tried again because too many runs are open.
 const NO_ROOM: Duration = Duration::from_secs(1);
@@ -35,7 +39,7 @@ pub(super) enum Completed {
     OverLimit { limit: Limit, open: u64 },
     /// The workflow is not linked here; a worker that has it completes the record.
     NotLinked,
-    /// Another one has completed the record, or it was refused: the key is to be looked at again.
+    /// Another one has completed the record, or it was refused or changed: the key is to be looked at again.
     Gone,
 }
 
@@ -50,23 +54,12 @@ pub(super) async fn complete(
         settle_refused(inner, start, record).await?;
         return Ok(Completed::Gone);
     }
-    let StartRecord { run, module, version, input, labels, traceparent, terms, replaces, .. } =
-        record.clone();
+    let StartRecord { run, module, version, input, labels, traceparent, terms, .. } = record.clone();
     // A newer version stands in for one that is not linked. An older one does not: a worker that has the newer one does it.
     let linked = inner.workflow(&start.workflow, &module, version);
     let Some(workflow) = linked.filter(|linked| linked.def.version >= version) else {
         return Ok(Completed::NotLinked);
     };
-    if let Some(replaced) = replaces {
-        let request = EndRequest { reason: format!("run `{run}` replaces it"), actor: "singleton".into() };
-        match send_end_request(inner, &replaced, &request, false).await {
-            Ok(_) | Err(SendError::Store(StoreError::UnknownRun { .. })) => {}
-            Err(SendError::Store(error)) => return Err(error),
-            Err(error) => {
-                tracing::warn!(target: "aether::engine", run = %replaced, %error, "cannot cancel a replaced run");
-            }
-        }
-    }
     let is_gathered = terms.inputs > 0;
     let new = NewRunOf {
         workflow,
@@ -82,6 +75,12 @@ pub(super) async fn complete(
     let store = &inner.shared.store;
     let decision = Decision::KeyedStart { name: start.name.clone(), revision: start.revision };
     let existing = match create_decided(inner, new, decision, admission).await? {
+        Created::Existing(existing)
+            if is_gathered && !holds(inner, &existing, &workflow, &record).await? =>
+        {
+            rename(inner, start, record).await?;
+            return Ok(Completed::Gone);
+        }
         Created::Existing(existing) => Some(existing),
         Created::New | Created::ParentLost => None,
         Created::DecisionGone => return Ok(Completed::Gone),
@@ -91,8 +90,8 @@ pub(super) async fn complete(
             return Ok(Completed::OverLimit { limit, open });
         }
         Created::OverLimit { limit, open } => {
-            refuse(inner, start, record).await?;
-            return Ok(Completed::OverLimit { limit, open });
+            let is_refused = refuse(inner, start, record).await?;
+            return Ok(if is_refused { Completed::OverLimit { limit, open } } else { Completed::Gone });
         }
     };
     if is_gathered {
@@ -103,35 +102,90 @@ pub(super) async fn complete(
     Ok(Completed::Created(existing))
 }
 
-/// Gives a decided start up. First nobody may create its run any more, then it is known whether somebody has.
-async fn refuse(inner: &Arc<Inner>, start: &KeyedStart, record: StartRecord) -> Result<(), StoreError> {
-    let refused = StartRecord { stage: Stage::Refused, ..record };
-    let due_at = later(now(inner), NO_ROOM);
-    if put(inner, start, &refused, due_at).await? {
-        let start = KeyedStart { revision: start.revision.saturating_add(1), ..start.clone() };
-        settle_refused(inner, &start, refused).await?;
-    }
+/// Whether a run that exists was started with what the record holds.
+async fn holds(
+    inner: &Inner,
+    existing: &RunRecord,
+    workflow: &RegisteredWorkflow,
+    record: &StartRecord,
+) -> Result<bool, StoreError> {
+    let digest = Digest::of(&inner.shared.redaction.value(record.input.clone()));
+    let digest = digest.map_err(|error| StoreError::Unencodable {
+        what: format!("the input that is gathered for run `{}`", record.run),
+        reason: error.to_string(),
+    })?;
+    Ok(difference(inner, existing, workflow, &digest).await?.is_none())
+}
+
+/// Another run took the id while inputs were gathered. Their starts were answered: they begin a run under an id of its own.
+async fn rename(inner: &Inner, start: &KeyedStart, record: StartRecord) -> Result<(), StoreError> {
+    let renamed = StartRecord { run: fresh_id(inner), ..record.clone() };
+    tracing::warn!(
+        target: "aether::engine", run = %record.run, begins = %renamed.run, name = start.name,
+        "another run has taken the id for which inputs were gathered"
+    );
+    put(inner, start, &renamed, now(inner)).await?;
+    inner.wake_gathering.notify_one();
     Ok(())
 }
 
-/// Frees the key of a start that was refused, unless its run was created before that.
+/// Gives a decided start up; says whether it was. First nobody may create its run any more, then it is known whether
+/// somebody has.
+async fn refuse(inner: &Arc<Inner>, start: &KeyedStart, record: StartRecord) -> Result<bool, StoreError> {
+    let refused = StartRecord { stage: Stage::Refused, ..record };
+    let due_at = later(now(inner), NO_ROOM);
+    if !put(inner, start, &refused, due_at).await? {
+        return Ok(false);
+    }
+    let start = KeyedStart { revision: start.revision.saturating_add(1), ..start.clone() };
+    settle_refused(inner, &start, refused).await
+}
+
+/// Takes the key from a start that was refused, unless its run was created before that; says whether it did. The key goes
+/// back to the run that was to be replaced: that was not asked to end.
 async fn settle_refused(
     inner: &Arc<Inner>,
     start: &KeyedStart,
     record: StartRecord,
-) -> Result<(), StoreError> {
+) -> Result<bool, StoreError> {
     let store = &inner.shared.store;
-    if store.run(&record.run).await?.is_none() {
-        return store.remove_keyed_start(&start.name, start.revision).await.map(drop);
+    if store.run(&record.run).await?.is_some() {
+        return put_created(inner, start, record).await.map(|()| false);
     }
-    put_created(inner, start, record).await
+    match record.replaces.clone() {
+        Some(run) => put_holder(inner, start, StartRecord { run, ..record }).await?,
+        None => drop(store.remove_keyed_start(&start.name, start.revision).await?),
+    }
+    Ok(true)
 }
 
+/// Notes that the run of a record is there. What it replaces is asked to end before that: the note forgets it.
 async fn put_created(inner: &Arc<Inner>, start: &KeyedStart, record: StartRecord) -> Result<(), StoreError> {
+    end_replaced(inner, &record).await?;
+    put_holder(inner, start, record).await
+}
+
+/// Writes which run has the key.
+async fn put_holder(inner: &Arc<Inner>, start: &KeyedStart, record: StartRecord) -> Result<(), StoreError> {
     let due_at = record.until.unwrap_or_else(|| later(now(inner), HELD));
-    let created = StartRecord { stage: Stage::Created, input: Payload::null(), replaces: None, ..record };
-    // Where it is not there any more, another one has written that the run was created.
-    put(inner, start, &created, due_at).await.map(drop)
+    let holder = StartRecord { stage: Stage::Created, input: Payload::null(), replaces: None, ..record };
+    // Where it is not there any more, another one has written that.
+    put(inner, start, &holder, due_at).await.map(drop)
+}
+
+/// Asks the run that the one of this record replaces to end. Asked again, it does nothing more.
+pub(super) async fn end_replaced(inner: &Arc<Inner>, record: &StartRecord) -> Result<(), StoreError> {
+    let Some(replaced) = &record.replaces else { return Ok(()) };
+    let reason = format!("run `{}` replaces it", record.run);
+    let request = EndRequest { reason, actor: "singleton".into() };
+    match send_end_request(inner, replaced, &request, false).await {
+        Ok(_) | Err(SendError::Store(StoreError::UnknownRun { .. })) => {}
+        Err(SendError::Store(error)) => return Err(error),
+        Err(error) => {
+            tracing::warn!(target: "aether::engine", run = %replaced, %error, "cannot cancel a replaced run");
+        }
+    }
+    Ok(())
 }
 
 /// Writes a record in place of `start`; says whether that was still there.

@@ -15,7 +15,7 @@ use crate::store::error::StoreError;
 use crate::store::queues::{DueStarts, KeyedStart};
 use crate::vocabulary::environment::{Environment, later};
 
-/// How many records are looked at in one go.
+/// How many records are read at a time.
 const BATCH: usize = 256;
 
 /// Completes due keyed starts until the engine stops.
@@ -47,19 +47,25 @@ async fn look_unless_drained(inner: &Arc<Inner>, poll: Duration) -> Result<Optio
 
 /// Completes what is due; returns when the next is, if that is within a poll interval.
 async fn look(inner: &Arc<Inner>, poll: Duration) -> Result<Option<Timestamp>, StoreError> {
-    let query = DueStarts { now: later(now(inner), poll), workflows: inner.workflow_names(), limit: BATCH };
-    let found = inner.shared.store.due_starts(query).await?;
-    let mut next = None;
-    for start in found {
-        if start.due_at > now(inner) {
-            next = Some(start.due_at);
-            break;
+    let horizon = later(now(inner), poll);
+    let mut query = DueStarts { now: horizon, workflows: inner.workflow_names(), after: None, limit: BATCH };
+    // Page after page: those that this build cannot complete, or not read, hide no others.
+    loop {
+        let page = inner.shared.store.due_starts(query.clone()).await?;
+        let is_last = page.len() < BATCH;
+        query.after = page.last().map(|last| (last.due_at, last.name.clone()));
+        for start in page {
+            if start.due_at > now(inner) {
+                return Ok(Some(start.due_at));
+            }
+            if let Err(error) = complete_due(inner, &start).await {
+                tracing::warn!(target: "aether::engine", name = start.name, %error, "cannot complete a keyed start yet");
+            }
         }
-        if let Err(error) = complete_due(inner, &start).await {
-            tracing::warn!(target: "aether::engine", name = start.name, %error, "cannot complete a keyed start yet");
+        if is_last || !inner.takes_runs() {
+            return Ok(None);
         }
     }
-    Ok(next)
 }
 
 async fn complete_due(inner: &Arc<Inner>, start: &KeyedStart) -> Result<(), StoreError> {

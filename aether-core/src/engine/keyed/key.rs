@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use crate::vocabulary::payload::{Payload, PayloadError};
+use crate::vocabulary::payload::{Digest, Payload, PayloadError};
 use crate::workflow::definition::Workflow;
 
 /// Longest key, in bytes.
@@ -18,8 +18,9 @@ pub enum Singleton {
     Reject,
     /// It returns a handle to that run. The new input is dropped.
     Join,
-    /// That run is asked to cancel, and the new one is started. Steps of the old run may still be undone then; where that
-    /// must not overlap, give the queue a limit of one running per key.
+    /// The new run is started, and that run is asked to cancel. Steps of the old run may still be undone then; where that
+    /// must not overlap, give the queue a limit of one running per key. Where a limit refuses the new run, the old one goes
+    /// on and keeps the key.
     Replace,
 }
 
@@ -71,6 +72,8 @@ impl KeyKind {
 pub(super) struct Batch {
     pub(super) join: fn(&Payload, &Payload) -> Result<Payload, PayloadError>,
     pub(super) count: fn(&Payload) -> Result<usize, PayloadError>,
+    /// Whether the first list begins with the second one.
+    pub(super) begins: fn(&Payload, &Payload) -> Result<bool, PayloadError>,
 }
 
 impl Batch {
@@ -82,6 +85,11 @@ impl Batch {
                 W::encode(&all)
             },
             count: |input| Ok(W::decode(input)?.len()),
+            begins: |all, first| {
+                let (mut all, first) = (W::decode(all)?, W::decode(first)?);
+                all.truncate(first.len());
+                Ok(Digest::of(&W::encode(&all)?)? == Digest::of(&W::encode(&first)?)?)
+            },
         }
     }
 }

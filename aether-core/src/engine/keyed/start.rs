@@ -9,9 +9,11 @@ use jiff::Timestamp;
 
 use crate::engine::create::NewRunOf;
 use crate::engine::inner::{Inner, now};
-use crate::engine::keyed::complete::{Completed, complete, put};
+use crate::engine::keyed::complete::{Completed, complete, end_replaced, put};
 use crate::engine::keyed::key::{Batch, KeyError, KeyKind, Singleton, check};
 use crate::engine::keyed::record::{Stage, Standing, StartRecord};
+use crate::engine::same_input::first_input;
+use crate::engine::started_as::is_or_was;
 use crate::store::error::StoreError;
 use crate::store::queues::{KeyedStart, Limit};
 use crate::store::records::RunRecord;
@@ -88,6 +90,10 @@ impl Keyed {
                 Some(start) => Some((StartRecord::read(&start)?, start)),
                 None => None,
             };
+            // Behind that look: a record goes only when its run is there.
+            if let Some(existing) = started_before(inner, self.kind, &new).await? {
+                return Ok(existing);
+            }
             let ended = match self.kind {
                 KeyKind::OncePer(otherwise) => once_per(inner, &name, otherwise, &new, found).await?,
                 KeyKind::Dedup(window) => dedup(inner, &name, window, &new, found).await?,
@@ -102,6 +108,30 @@ impl Keyed {
     }
 }
 
+/// The end of a start under the id of a run that exists: it begins nothing, and is that run where both have one input. A
+/// batch has the id of its first start, and begins with its elements.
+async fn started_before(
+    inner: &Inner,
+    kind: KeyKind,
+    new: &NewRunOf,
+) -> Result<Option<KeyedEnd>, StoreError> {
+    let store = &*inner.shared.store;
+    if new.unique {
+        return Ok(None);
+    }
+    let Some(existing) = store.run(&new.id).await? else { return Ok(None) };
+    let mut is_first = false;
+    if let KeyKind::Collect { batch, .. } = kind
+        && existing.terms.inputs > 1
+        && is_or_was(store, &existing, new.workflow.def.name).await?
+        && let Some(input) = first_input(inner, &existing).await?
+    {
+        // What is not readable as a list is no batch.
+        is_first = (batch.begins)(&input, &new.input).unwrap_or(false);
+    }
+    Ok(Some(KeyedEnd::Run(new.id.clone(), (!is_first).then(|| Box::new(existing)))))
+}
+
 type Found = Option<(StartRecord, KeyedStart)>;
 
 async fn once_per(
@@ -113,9 +143,14 @@ async fn once_per(
 ) -> Result<Option<KeyedEnd>, StoreError> {
     let mut record = StartRecord::new(Stage::Decided, new);
     let Some((held, start)) = found else { return propose(inner, name, new, record, 0).await };
-    match held.standing(inner).await? {
-        Standing::Over => {}
-        Standing::NotCreated => return help(inner, &start, held).await,
+    let standing = held.standing(inner).await?;
+    if standing == Standing::NotCreated {
+        return help(inner, &start, held).await;
+    }
+    // Who created it may not have come to that, and the next record does not know the run that it replaces.
+    end_replaced(inner, &held).await?;
+    match standing {
+        Standing::Over | Standing::NotCreated => {}
         // The same start again.
         Standing::Open if held.run == record.run => return Ok(Some(KeyedEnd::Run(held.run, None))),
         Standing::Open => match otherwise {
@@ -174,10 +209,12 @@ async fn help(
     start: &KeyedStart,
     record: StartRecord,
 ) -> Result<Option<KeyedEnd>, StoreError> {
-    let (run, name) = (record.run.clone(), &start.name);
+    let (run, name, is_gathered) = (record.run.clone(), &start.name, record.terms.inputs > 0);
     Ok(match complete(inner, start, record, None).await? {
         Completed::Created(_) | Completed::Gone => None,
-        Completed::OverLimit { limit, open } => Some(KeyedEnd::OverLimit { limit, open }),
+        Completed::OverLimit { limit, open } if is_gathered => Some(KeyedEnd::OverLimit { limit, open }),
+        // That start is refused, and its key is free for this one.
+        Completed::OverLimit { .. } => None,
         Completed::NotLinked => {
             tracing::warn!(target: "aether::engine", %run, name, "the module of a keyed start is not linked here");
             Some(KeyedEnd::Held(run))

@@ -100,8 +100,12 @@ impl Queues {
     }
 
     pub(super) fn due_starts(&self, query: &DueStarts) -> Vec<KeyedStart> {
-        let is_due =
-            |start: &&KeyedStart| start.due_at <= query.now && query.workflows.contains(&start.workflow);
+        let behind = query.after.as_ref().map(|(due_at, name)| (*due_at, name));
+        let is_due = |start: &&KeyedStart| {
+            start.due_at <= query.now
+                && query.workflows.contains(&start.workflow)
+                && behind.is_none_or(|behind| (start.due_at, &start.name) > behind)
+        };
         let mut due: Vec<_> = self.keyed.values().filter(is_due).cloned().collect();
         due.sort_by(|a, b| (a.due_at, &a.name).cmp(&(b.due_at, &b.name)));
         due.truncate(query.limit);

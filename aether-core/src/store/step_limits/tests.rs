@@ -92,6 +92,19 @@ fn a_clock_that_leaps_neither_opens_the_gate_nor_closes_it() {
 }
 
 #[test]
+fn a_clock_that_is_set_back_by_less_than_a_span_stops_the_time_for_as_long() {
+    let mut bookings = calls(10, MINUTE);
+    let waits = |bookings: &mut Bookings, now: i64| bookings.take(at(now * 1_000_000), 0).wait.as_secs();
+    assert_eq!((waits(&mut bookings, 50), waits(&mut bookings, 50)), (0, 6));
+    assert_eq!((waits(&mut bookings, 20), waits(&mut bookings, 49)), (12, 18));
+    assert_eq!(waits(&mut bookings, 74), 0);
+    // Who sets the limit says from when it counts.
+    let limit = bookings.limit.clone();
+    bookings.replace(at(30_000_000), limit);
+    assert_eq!((waits(&mut bookings, 30), waits(&mut bookings, 30), waits(&mut bookings, 36)), (0, 6, 6));
+}
+
+#[test]
 fn what_makes_no_sense_is_refused() {
     let limit = || StepLimit::new("l").unwrap();
     assert!(limit().calls(0, MINUTE).is_err() && limit().calls(1, Duration::ZERO).is_err());
@@ -119,6 +132,34 @@ proptest! {
         let span = i64::try_from(per.as_micros()).unwrap();
         for window in begun.windows(n + 1) {
             prop_assert!(window[n] - window[0] >= span - 1, "{:?} in {span}", window);
+        }
+    }
+
+    /// Nor where the clocks of those that take turns differ: one that is behind comes late to its place by no more than that.
+    #[test]
+    fn clocks_that_differ_let_no_more_through(
+        n in 1..60_u64,
+        per in 1..20_000_u64,
+        behind in proptest::collection::vec(0..9_000_000_i64, 1..5),
+        asks in proptest::collection::vec((0..20_000_i64, 0..6_usize), 1..300),
+    ) {
+        let span = i64::try_from(per * 1_000).unwrap();
+        let behind: Vec<i64> = behind.into_iter().map(|behind| behind % span).collect();
+        let (mut bookings, mut now, mut begun) = (calls(n, Duration::from_millis(per)), 0, Vec::new());
+        for (pause, who) in asks {
+            now += pause;
+            // One is ahead of all others, and set the limit.
+            let clock = now - behind.get(who).copied().unwrap_or(0);
+            let wait = bookings.take(at(clock), 0).wait;
+            begun.push(now + i64::try_from(wait.as_micros()).unwrap());
+        }
+        begun.sort_unstable();
+        let (n, late) = (usize::try_from(n).unwrap(), behind.into_iter().max().unwrap_or(0));
+        for spans in 1..=begun.len() / n {
+            let least = i64::try_from(spans).unwrap() * (span - 1) - late;
+            for window in begun.windows(spans * n + 1) {
+                prop_assert!(window[spans * n] - window[0] >= least, "{window:?} in {spans} of {span}");
+            }
         }
     }
 }

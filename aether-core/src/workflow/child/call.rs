@@ -19,7 +19,7 @@ use crate::run::budgets::{Grant, GrantTo};
 use crate::run::claim::Run;
 use crate::run::fault::CommandSummary;
 use crate::run::matcher::Matched;
-use crate::run::program::{ChildEnd, ChildStart, Children, NewChild, RegisteredWorkflow};
+use crate::run::program::{ChildEnd, ChildStart, Children, NewChild, ParentRun, RegisteredWorkflow};
 use crate::run::requested::{Requested, is_same};
 use crate::vocabulary::budget::{Budget, BudgetScope, OverBudget, Spend};
 use crate::vocabulary::contract::Constraints;
@@ -342,7 +342,7 @@ impl ChildCall<'_> {
             };
             async move {
                 let start_guard = run.start_of_child().await;
-                children.start(run.id.clone(), run.epoch, child, start_guard).await
+                children.start(ParentRun::of(run), run.epoch, child, start_guard).await
             }
             .boxed()
         };
