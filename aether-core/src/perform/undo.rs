@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::definition::def::StepDef;
-use crate::journal::event::StepCompensated;
+use crate::journal::event::{NodeStarted, StepCompensated};
 use crate::journal::history::History;
+use crate::journal::history::record::CommandRecord;
 use crate::journal::obligations::{PendingCompensation, without_open_waits};
 use crate::perform::attempts::execute_step;
 use crate::perform::call::{CallSpec, CountsIn, any_answer, ask_in_net};
@@ -135,9 +136,54 @@ fn give_up(run: &Run, pending: &PendingCompensation, name: &str) {
     run.with_obligations(|obligations| obligations.give_up(&pending.undoes, &command, &error));
 }
 
-fn undoing_step(run: &Run, pending: &PendingCompensation) -> Option<(&'static StepDef, Arc<dyn Body>)> {
-    match run.undo_of(&pending.undoes) {
-        Some(undo) => Some((undo.def, undo.body)),
-        None => run.shared.steps.get(pending.step.as_str()).map(|step| (step.def, step.body())),
+type UndoingStep = (&'static StepDef, Arc<dyn Body>);
+
+/// The step that undoes: the recorded one, also where the code would undo with another one by now. One that was moved to
+/// another module is known by its name, as long as its old path is free and the undone step still names it.
+fn undoing_step(run: &Run, pending: &PendingCompensation) -> Option<UndoingStep> {
+    let declared = run.undo_of(&pending.undoes).map(|undo| (undo.def, undo.body));
+    let of_path = |path: &str| {
+        // A step that is generic over types is in no list.
+        let declared = declared.clone().filter(|(def, _)| def.path == path);
+        declared.or_else(|| run.shared.steps.get(path).map(|step| (step.def, step.body())))
+    };
+    let named = |is_named: &dyn Fn(&str) -> bool| declared.clone().filter(|(def, _)| is_named(def.name));
+    let recorded = of_path(&pending.step).or_else(|| named(&|name| ends_with_name(&pending.step, name)));
+    let Some((begun, path)) = begun_as(run, pending) else { return recorded };
+    if recorded.as_ref().is_some_and(|(def, _)| def.name == begun) {
+        return recorded;
+    }
+    // A former build has begun with the step of its code.
+    path.as_deref().and_then(of_path).or_else(|| named(&|name| name == begun))
+}
+
+/// Name and path of the step with which the undoing was begun.
+fn begun_as(run: &Run, pending: &PendingCompensation) -> Option<(String, Option<String>)> {
+    let of_record = |record: CommandRecord| {
+        let is_begun = record.started || record.answer.is_some();
+        is_begun.then(|| (record.command.name().to_owned(), record.path.as_deref().map(str::to_owned)))
+    };
+    let of_started = |started: &NodeStarted| (started.command.name().to_owned(), started.path.clone());
+    let recorded = run.recorded(&CommandId::new(&pending.place(), UNKNOWN)).and_then(of_record);
+    recorded.or_else(|| pending.begun_as().map(of_started))
+}
+
+/// Whether this is the path of a function, or of a function of a type, with this name.
+fn ends_with_name(path: &str, name: &str) -> bool {
+    let mut parts = path.rsplit("::");
+    let Some(function) = parts.next() else { return false };
+    function == name || parts.next().is_some_and(|owner| name == format!("{owner}_{function}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ends_with_name;
+
+    #[test]
+    fn a_path_ends_with_the_name_of_its_step() {
+        assert!(ends_with_name("shop::pay::refund", "refund"));
+        assert!(ends_with_name("shop::Bank::refund", "Bank_refund"));
+        assert!(!ends_with_name("shop::pay::refund", "fund"));
+        assert!(!ends_with_name("", "refund"));
     }
 }

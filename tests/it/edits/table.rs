@@ -119,6 +119,16 @@ pub(super) const EDITS: &[Edit] = &[
     ),
     edit("no_compensation", &[("effect = \"tool\", compensate = free", "effect = \"tool\"")]),
     edit(
+        "other_compensation",
+        &[
+            ("effect = \"tool\", compensate = free", "effect = \"tool\", compensate = release"),
+            (
+                "/// Takes the money.",
+                "/// Releases what was reserved.\n#[step(effect = \"tool\")]\nasync fn release(cx: &mut StepCx, item: &str, pieces: u32, reserved: Option<&str>) -> Result<()> {\n    called(cx, \"release\", (item, pieces, reserved));\n    Ok(())\n}\n\n/// Takes the money.",
+            ),
+        ],
+    ),
+    edit(
         "new_compensation",
         &[
             (

@@ -125,6 +125,8 @@ pub struct CommandRecord {
     pub input: Option<Payload>,
     /// Where in the source it was awaited.
     pub site: Option<Arc<str>>,
+    /// Path of its step, or of the workflow of its child, where an event tells it: two may have one name.
+    pub path: Option<Arc<str>>,
     /// Whether `node_started` was written.
     pub started: bool,
     /// Whether `node_finished` was written.
@@ -203,9 +205,9 @@ static NO_DETAILS: CommandDetails = CommandDetails {
 
 impl CommandRecord {
     /// Takes in an event about this command; returns the command's answer where the event holds it. `sites` are those of
-    /// the commands before.
+    /// the commands before, and their paths.
     pub(super) fn apply(&mut self, event: Event, sites: &mut BTreeSet<Arc<str>>) -> Option<RecordedResult> {
-        let mut shared = |site: Option<String>| site.map(|site| one_of(sites, site));
+        let mut shared = |text: Option<String>| text.map(|text| one_of(sites, text));
         match event {
             Event::CommandCommitted(e) => return Some(self.commit(e)),
             Event::TimeRecorded(e) => return Some(RecordedResult::Time(e.value)),
@@ -223,6 +225,7 @@ impl CommandRecord {
             Event::PlanGenerated(e) => return Some(RecordedResult::Step(Ok(e.plan))),
             Event::NodeStarted(mut e) => {
                 self.site = shared(e.site.take());
+                self.path = shared(e.path.take());
                 self.start(e);
             }
             Event::NodeFinished(_) => self.finished = true,
@@ -359,6 +362,7 @@ impl CommandRecord {
             digest: None,
             input: None,
             site: None,
+            path: None,
             started: false,
             finished: false,
             committed: false,
