@@ -35,6 +35,7 @@ mod locks;
 mod logs;
 mod marks;
 mod names;
+mod namesakes;
 mod open_waits;
 mod own_tables;
 mod patience;

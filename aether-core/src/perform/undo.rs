@@ -150,11 +150,11 @@ fn undoing_step(run: &Run, pending: &PendingCompensation) -> Option<UndoingStep>
     let named = |is_named: &dyn Fn(&str) -> bool| declared.clone().filter(|(def, _)| is_named(def.name));
     let recorded = of_path(&pending.step).or_else(|| named(&|name| ends_with_name(&pending.step, name)));
     let Some((begun, path)) = begun_as(run, pending) else { return recorded };
-    if recorded.as_ref().is_some_and(|(def, _)| def.name == begun) {
-        return recorded;
-    }
-    // A former build has begun with the step of its code.
-    path.as_deref().and_then(of_path).or_else(|| named(&|name| name == begun))
+    // What is begun goes on with its step: a former build called that of its code.
+    let same_path = path.as_deref().and_then(of_path);
+    same_path
+        .or_else(|| recorded.filter(|(def, _)| def.name == begun))
+        .or_else(|| named(&|name| name == begun))
 }
 
 /// Name and path of the step with which the undoing was begun.

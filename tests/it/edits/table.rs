@@ -221,6 +221,30 @@ pub(super) const EDITS: &[Edit] = &[
         &[("async fn stock(", "async fn in_stock("), ("all += stock(cx", "all += in_stock(cx")],
     ),
     edit("rename_tool", &[("async fn pack(", "async fn wrap("), ("= pack(cx", "= wrap(cx")]),
+    // Another function of the same name.
+    edit(
+        "other_tool_of_one_name",
+        &[
+            (
+                "    tell(cx, &format!(\"{receipt}: {sent}\")).await?;",
+                "    phone::tell(cx, &format!(\"{receipt}: {sent}\")).await?;",
+            ),
+            (
+                "fn main() {",
+                "mod phone {\n    use super::*;\n\n    /// Tells the customer, by phone.\n    #[step(effect = \"tool\")]\n    pub async fn tell(cx: &mut StepCx, text: &str) -> Result<()> {\n        called(cx, \"tell\", text);\n        Ok(())\n    }\n}\n\nfn main() {",
+            ),
+        ],
+    ),
+    edit(
+        "other_child_of_one_name",
+        &[
+            ("cx.child::<parcel>", "cx.child::<letters::parcel>"),
+            (
+                "fn main() {",
+                "mod letters {\n    use super::*;\n\n    /// Sends one parcel, as a letter.\n    #[workflow]\n    pub async fn parcel(cx: &mut Cx, item: String) -> Result<String> {\n        let boxed = pack(cx, &item).await?;\n        cx.sleep(Duration::from_millis(5)).await;\n        Ok(format!(\"{boxed} is in the letter box\"))\n    }\n}\n\nfn main() {",
+            ),
+        ],
+    ),
     edit("rename_signal", &[("cx.signal(\"delivered\")", "cx.signal(\"arrived\")")]),
     edit("rename_approval", &[("cx.approval(\"large order\")", "cx.approval(\"order\")")]),
     edit("other_arguments", &[("reserve(cx, &item, 1)", "reserve(cx, &item, 2)")]),

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use serde::Deserialize;
 
 use crate::journal::event::{
     CommandCommitted, Event, InvocationDecision, LimitAwaited, NodeStarted, StepRetried,
@@ -110,6 +111,12 @@ impl Asked {
     pub(crate) fn limit(&self) -> Option<Duration> {
         self.limit_ms.map(Duration::from_millis)
     }
+}
+
+/// What a request for consent to the call of a step says of the step.
+#[derive(Deserialize)]
+struct OfStep {
+    step: String,
 }
 
 /// What a journal holds about one command.
@@ -254,6 +261,9 @@ impl CommandRecord {
             }
             Event::OutcomeKept(_) => self.kept = true,
             Event::ApprovalRequested(e) => {
+                if self.started && self.path.is_none() {
+                    self.path = shared(e.request.decode::<OfStep>().ok().map(|of| of.step));
+                }
                 let shown = (e.command.name() == APPROVAL).then_some(e.request);
                 self.details_mut().asked =
                     Some(Asked { until: e.until, limit_ms: e.limit_ms, decided: None, shown });
