@@ -34,6 +34,7 @@ mod lists;
 mod locks;
 mod logs;
 mod marks;
+mod matters;
 mod names;
 mod namesakes;
 mod open_waits;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use aether::definition::Workflow;
 use aether::engine::RunEnd;
-use aether::people::WaitFilter;
+use aether::people::{WaitFilter, Waiting};
 use aether::prelude::*;
 use aether::store::event::Event;
 
@@ -71,7 +71,10 @@ pub(crate) async fn end(engine: &Engine, run: &str) -> RunEnd {
     let agreeing = async {
         loop {
             for wait in engine.all_pending(WaitFilter::for_reply()).await.unwrap().waits {
-                let _decided_before = engine.approve(&wait.run, &wait, "ann").await;
+                let _decided_before = match wait.waiting {
+                    Waiting::Question => engine.answer(&wait.run, &wait, &3_u32, "ann").await,
+                    _ => engine.approve(&wait.run, &wait, "ann").await,
+                };
             }
             tokio::time::sleep(Duration::from_millis(5)).await;
         }

@@ -247,6 +247,8 @@ pub(super) const EDITS: &[Edit] = &[
     ),
     edit("rename_signal", &[("cx.signal(\"delivered\")", "cx.signal(\"arrived\")")]),
     edit("rename_approval", &[("cx.approval(\"large order\")", "cx.approval(\"order\")")]),
+    edit("other_approval", &[(".named(\"consent\")", ".named(\"budget\")")]),
+    edit("nameless_approval", &[(".named(\"consent\")", "")]),
     edit("other_arguments", &[("reserve(cx, &item, 1)", "reserve(cx, &item, 2)")]),
     edit("other_text", &[("tell(cx, \"it took too long\")", "tell(cx, \"you were too slow\")")]),
     edit("other_price", &[("as u64 * 100)", "as u64 * 90)")]),
@@ -365,7 +367,7 @@ pub(super) const EDITS: &[Edit] = &[
         "callee_inlined",
         &[(
             "    if !consent(cx, cents, order.patience).await? {",
-            "    let agreed = cx.approval(\"large order\").details(&cents).expires(Duration::from_millis(order.patience)).await?.is_approved();\n    if !agreed {",
+            "    let agreed = cx.approval(\"large order\").named(\"consent\").details(&cents).expires(Duration::from_millis(order.patience)).await?.is_approved();\n    if !agreed {",
         )],
     ),
     edit(

@@ -104,6 +104,8 @@ pub struct Asked {
     pub decided: Option<(Payload, String)>,
     /// What was shown of an approval that is no step's; `None` for all others.
     pub shown: Option<Payload>,
+    /// The name that the workflow gave it.
+    pub name: Option<String>,
 }
 
 impl Asked {
@@ -266,7 +268,7 @@ impl CommandRecord {
                 }
                 let shown = (e.command.name() == APPROVAL).then_some(e.request);
                 self.details_mut().asked =
-                    Some(Asked { until: e.until, limit_ms: e.limit_ms, decided: None, shown });
+                    Some(Asked { until: e.until, limit_ms: e.limit_ms, decided: None, shown, name: e.name });
                 self.site = self.site.take().or_else(|| shared(e.site));
             }
             Event::LimitAwaited(e) => self.details_mut().limited = Some(e),
