@@ -147,14 +147,14 @@ fn undoing_step(run: &Run, pending: &PendingCompensation) -> Option<UndoingStep>
         let declared = declared.clone().filter(|(def, _)| def.path == path);
         declared.or_else(|| run.shared.steps.get(path).map(|step| (step.def, step.body())))
     };
-    let named = |is_named: &dyn Fn(&str) -> bool| declared.clone().filter(|(def, _)| is_named(def.name));
-    let recorded = of_path(&pending.step).or_else(|| named(&|name| ends_with_name(&pending.step, name)));
+    let recorded =
+        of_path(&pending.step).or_else(|| declared.clone().filter(|(def, _)| is_moved(&pending.step, def)));
     let Some((begun, path)) = begun_as(run, pending) else { return recorded };
     // What is begun goes on with its step: a former build called that of its code.
     let same_path = path.as_deref().and_then(of_path);
     same_path
         .or_else(|| recorded.filter(|(def, _)| def.name == begun))
-        .or_else(|| named(&|name| name == begun))
+        .or_else(|| declared.filter(|(def, _)| def.name == begun))
 }
 
 /// Name and path of the step with which the undoing was begun.
@@ -168,22 +168,34 @@ fn begun_as(run: &Run, pending: &PendingCompensation) -> Option<(String, Option<
     recorded.or_else(|| pending.begun_as().map(of_started))
 }
 
-/// Whether this is the path of a function, or of a function of a type, with this name.
-fn ends_with_name(path: &str, name: &str) -> bool {
-    let mut parts = path.rsplit("::");
-    let Some(function) = parts.next() else { return false };
-    function == name || parts.next().is_some_and(|owner| name == format!("{owner}_{function}"))
+/// Whether `recorded` is the path of this step in another module.
+fn is_moved(recorded: &str, def: &StepDef) -> bool {
+    let name_in = |path: &str| -> Option<String> {
+        let mut parts = path.rsplit("::");
+        let function = parts.next()?;
+        // Of a function of a type, the type is part of the name.
+        let owner = parts.next().filter(|owner| owner.starts_with(char::is_uppercase));
+        Some(owner.map_or_else(|| function.to_owned(), |owner| format!("{owner}::{function}")))
+    };
+    !recorded.is_empty() && name_in(recorded) == name_in(def.path)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::ends_with_name;
+    use super::is_moved;
+    use crate::definition::def::{StepDef, StepOptions};
+    use crate::vocabulary::outcome::EffectClass;
 
     #[test]
-    fn a_path_ends_with_the_name_of_its_step() {
-        assert!(ends_with_name("shop::pay::refund", "refund"));
-        assert!(ends_with_name("shop::Bank::refund", "Bank_refund"));
-        assert!(!ends_with_name("shop::pay::refund", "fund"));
-        assert!(!ends_with_name("", "refund"));
+    fn a_step_that_was_moved_has_its_name_and_its_type() {
+        let is_moved = |recorded: &str, path: &'static str| {
+            let options = StepOptions::of(EffectClass::Tool);
+            let def = StepDef { name: "n", path, doc: "", file: "", line: 0, options, allows: &[] };
+            is_moved(recorded, &def)
+        };
+        assert!(is_moved("shop::pay::refund", "bank::refund"));
+        assert!(is_moved("shop::Bank::refund", "shop::bank::Bank::refund"));
+        assert!(!is_moved("shop::Bank::refund", "shop::Card::refund"));
+        assert!(!is_moved("shop::refund", "shop::fund") && !is_moved("", "shop::fund"));
     }
 }
