@@ -35,6 +35,7 @@ mod locks;
 mod logs;
 mod marks;
 mod matters;
+mod moved_steps;
 mod names;
 mod namesakes;
 mod open_waits;

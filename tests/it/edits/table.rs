@@ -221,6 +221,16 @@ pub(super) const EDITS: &[Edit] = &[
         &[("async fn stock(", "async fn in_stock("), ("all += stock(cx", "all += in_stock(cx")],
     ),
     edit("rename_tool", &[("async fn pack(", "async fn wrap("), ("= pack(cx", "= wrap(cx")]),
+    edit(
+        "rename_tool_that_says_so",
+        &[
+            (
+                "#[step(effect = \"tool\")]\nasync fn pack(",
+                "#[step(effect = \"tool\", of = \"pack\")]\nasync fn wrap(",
+            ),
+            ("= pack(cx", "= wrap(cx"),
+        ],
+    ),
     // Another function of the same name.
     edit(
         "other_tool_of_one_name",
