@@ -43,6 +43,7 @@ use proc_macro::TokenStream;
 /// | `limit = "openai"` | the limit on steps that calls count in, set with `engine.step_limits()` |
 /// | `needs(Mailer, Box<dyn Clock>)` | values of the program that functions take which the body calls; each `cx.dep::<T>()?` in the body is declared by itself |
 /// | `name = ".."` | the name in the journal |
+/// | `of = "shop::ship"` | the path under which it was recorded, where it was moved or renamed since: module and function, or module, type and function. Its name in the journal, its business keys and what is recorded of its calls stay what they were |
 /// | `allow(clock, reason = "..")` | switches a check off, loudly |
 /// | `crate = "path"` | where the `aether` crate is |
 ///

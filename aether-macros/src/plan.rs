@@ -118,8 +118,16 @@ pub(crate) struct StepPlan {
     pub(crate) body: Block,
 }
 
+/// Under which path a step is known to journals and ledgers, where that is not its own.
+pub(crate) struct FormerPath {
+    /// Its module, where it is not the step's own.
+    pub(crate) module: Option<String>,
+    pub(crate) function: String,
+}
+
 /// What `#[step(..)]` says.
 pub(crate) struct StepOptions {
+    pub(crate) of: Option<FormerPath>,
     pub(crate) effect: Effect,
     pub(crate) retry: Option<Retry>,
     pub(crate) timeout: Option<Timeout>,

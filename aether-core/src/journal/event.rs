@@ -148,7 +148,7 @@ events! {
         /// The arguments; absent where `command_emitted` holds them.
         #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
         @large input: Option<Payload>,
-        /// Unique name of a step that may change the world. Older journals do not say.
+        /// Unique name of a step that may change the world, or of the workflow of a child run. Older journals do not say.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         path: Option<String>,
         /// Where in the source it was awaited, `file:line`.

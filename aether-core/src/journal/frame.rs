@@ -88,6 +88,19 @@ impl Frame {
         Ok((Self::of(count, text)?, Self::of(count, other)?))
     }
 
+    /// Puts events in front of those in it.
+    pub(crate) fn lead_with(&mut self, events: &[Event]) -> Result<(), PayloadError> {
+        let mut led = Self::encode(events)?;
+        let rest = self.text.strip_prefix('[').unwrap_or_default();
+        if !matches!(rest, "" | "]") {
+            led.text.pop();
+            led.text.push(',');
+            led.text.push_str(rest);
+        }
+        *self = Self { count: led.count.saturating_add(self.count), text: led.text };
+        Ok(())
+    }
+
     fn of(events: usize, text: Vec<u8>) -> Result<Self, PayloadError> {
         let text = String::from_utf8(text).map_err(|e| unencodable(&e))?;
         Ok(Self { count: u32::try_from(events).unwrap_or(u32::MAX), text })
@@ -343,6 +356,17 @@ mod tests {
     use super::*;
     use crate::journal::event::NodeFinished;
     use crate::vocabulary::id::CommandId;
+
+    #[test]
+    fn events_are_put_in_front_of_encoded_ones() {
+        let event = |at: &str| Event::from(NodeFinished { command: CommandId::new(at, "send") });
+        let mut led = Frame::encode(&[event("2"), event("3")]).unwrap();
+        led.lead_with(&[event("0"), event("1")]).unwrap();
+        assert_eq!(led, Frame::encode(&["0", "1", "2", "3"].map(event)).unwrap());
+        let mut empty = Frame::encode(&[]).unwrap();
+        empty.lead_with(&[event("0")]).unwrap();
+        assert_eq!(empty, Frame::encode(&[event("0")]).unwrap());
+    }
 
     #[test]
     fn a_later_generation_is_chained_to_the_hash_that_it_names() {

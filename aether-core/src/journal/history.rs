@@ -392,7 +392,7 @@ impl History {
     /// The version of the run at `mark`; `None` where the run comes to it for the first time. Pending while that is not
     /// known; remembers whom to wake when it is.
     pub fn version(&mut self, mark: &Mark, waker: &Waker) -> Poll<Option<u32>> {
-        if let Some(known) = self.marks.known(mark) {
+        if let Some(known) = self.marks.tell(mark) {
             return Poll::Ready(Some(known));
         }
         let commands = &self.commands;

@@ -75,6 +75,14 @@ impl PendingCompensation {
         self.is_open() && self.claimed.is_none()
     }
 
+    /// How an earlier generation has begun the call that undoes it.
+    pub(crate) fn begun_as(&self) -> Option<&NodeStarted> {
+        self.begun_before.iter().find_map(|event| match event {
+            Event::NodeStarted(started) => Some(started),
+            _ => None,
+        })
+    }
+
     /// Whether another command than `by` was the first to list it.
     pub(crate) fn was_begun_by_another(&self, by: Option<&CommandId>) -> bool {
         self.claimed.as_ref().is_some_and(|claimed| Some(claimed) != by)

@@ -1,7 +1,10 @@
 //! The marks of a run: the versions that its journal holds, and those that follow from where the run has been.
 //!
 //! Promise: a version depends on the journal and on the code alone, never on the order in which branches are polled.
-//! One name has one version in a run, and a version that was told once is told again by every later replay.
+//! One name has one version in a run, and a version on which anything recorded rests is told again by every later replay.
+//!
+//! A version that is new is recorded together with the first event that the code behind the mark makes. Until then nothing
+//! rests on it, and the run is free: another build may take it past the place by another path.
 //!
 //! A mark that has no record was either passed by code that did not have it yet, or was not reached so far. It was passed
 //! where history holds a command behind it: in its scope, or in a scope around that one. Where nothing says so, the mark
@@ -52,6 +55,41 @@ impl Mark {
     fn marked(&self, version: u32) -> VersionMarked {
         VersionMarked { command: self.command.clone(), change: self.name().to_owned(), version }
     }
+
+    /// Whether the code behind it may have made an event about this command.
+    fn is_before(&self, command: Option<&CommandId>) -> bool {
+        // What is said of the run as a whole rests on all that the code has seen.
+        let Some(place) = command.map(CommandId::place) else { return true };
+        self.scope == place
+            || Reached::of([(place, true)]).is_behind(self)
+            || is_later_item(&self.scope, place)
+    }
+}
+
+/// Whether `place` is in a later item of an `each` than `scope`. With a limit, such an item may have begun because the one
+/// with the mark had ended.
+fn is_later_item(scope: &str, place: &str) -> bool {
+    std::iter::once(scope).chain(scopes_around(scope)).any(|around| {
+        let Some((each, item)) = around.rsplit_once('.') else { return false };
+        let number = |item: &str| item.strip_prefix('i')?.split('.').next()?.parse::<u32>().ok();
+        let later = place.strip_prefix(each).and_then(|rest| rest.strip_prefix('.')).and_then(number);
+        number(item).zip(later).is_some_and(|(number, later)| later > number)
+    })
+}
+
+/// A version that is new to the run.
+#[derive(Debug)]
+struct Fresh {
+    marked: VersionMarked,
+    /// Where it was told.
+    asked: Vec<Mark>,
+}
+
+impl Fresh {
+    fn is_of(&self, mark: &Mark) -> bool {
+        let (recorded, command) = (&self.marked.command, &mark.command);
+        recorded == command || !is_each(recorded) && !is_each(command) && recorded.name() == command.name()
+    }
 }
 
 /// Whether a mark has a version for each time it is asked for, and not one for the run.
@@ -78,6 +116,8 @@ pub struct VersionMarks {
     by_command: HashMap<CommandId, u32>,
     /// What was told of the run, is not in its journal, and is to be recorded.
     unrecorded: Vec<VersionMarked>,
+    /// What was told of the run, and nothing recorded rests on.
+    fresh: Vec<Fresh>,
     /// By name: what was told of the run and is not in its journal.
     inferred: BTreeSet<(String, u32)>,
     waiting: Vec<(Mark, Waker)>,
@@ -99,6 +139,17 @@ impl VersionMarks {
         } else {
             self.by_name.entry(change.into()).or_insert(version);
         }
+    }
+
+    /// The version to tell at `mark`, if it is known.
+    pub fn tell(&mut self, mark: &Mark) -> Option<u32> {
+        let known = self.known(mark)?;
+        if let Some(fresh) = self.fresh.iter_mut().find(|fresh| fresh.is_of(mark))
+            && fresh.asked.iter().all(|asked| asked.scope != mark.scope || asked.next > mark.next)
+        {
+            fresh.asked.push(mark.clone());
+        }
+        Some(known)
     }
 
     /// The version that the run has at `mark`, if it is known.
@@ -135,10 +186,21 @@ impl VersionMarks {
         }
     }
 
-    /// Sets the version of a mark that the run comes to for the first time; returns what must be recorded.
-    pub fn decide(&mut self, mark: &Mark, version: u32) -> VersionMarked {
+    /// Sets the version of a mark that the run comes to for the first time. It is recorded with the first event behind it.
+    pub fn decide(&mut self, mark: &Mark, version: u32) {
         self.keep(&mark.command, mark.name(), version);
-        mark.marked(version)
+        self.fresh.push(Fresh { marked: mark.marked(version), asked: vec![mark.clone()] });
+    }
+
+    /// The new versions on which events about one of `commands` rest, to be recorded with them; returned once.
+    pub fn take_before<'c>(
+        &mut self,
+        commands: impl Iterator<Item = Option<&'c CommandId>> + Clone,
+    ) -> Vec<VersionMarked> {
+        let is_before = |fresh: &mut Fresh| {
+            fresh.asked.iter().any(|mark| commands.clone().any(|command| mark.is_before(command)))
+        };
+        self.fresh.extract_if(.., is_before).map(|fresh| fresh.marked).collect()
     }
 
     /// What was told of the run and is to be recorded; returned once.
@@ -300,12 +362,36 @@ mod tests {
     fn the_first_version_of_a_name_counts_everywhere() {
         let mut marks = VersionMarks::default();
         let (here, there) = (Mark::new("", 0, "m", (1, 2), false), Mark::new("3.b1", 4, "m", (1, 2), false));
-        let recorded = marks.decide(&here, 2);
-        assert_eq!((recorded.command.as_str(), recorded.version), ("v:m", 2));
-        assert_eq!(marks.known(&there), Some(2));
+        marks.decide(&here, 2);
+        assert_eq!(marks.tell(&there), Some(2));
+        let recorded = marks.take_before(std::iter::once(None));
+        assert_eq!((recorded[0].command.as_str(), recorded[0].version), ("v:m", 2));
         marks.apply(there.marked(1));
         assert_eq!(marks.known(&there), Some(2));
         assert_eq!(marks.known(&Mark::new("", 0, "m", (1, 2), true)), None);
+    }
+
+    #[test]
+    fn a_new_version_is_recorded_with_the_first_event_that_rests_on_it() {
+        let (left, right) =
+            (Mark::new("3.b0", 2, "m", (1, 2), false), Mark::new("3.b1", 5, "m", (1, 2), false));
+        let rests = |asked: &[&Mark], on: &str| {
+            let mut marks = VersionMarks::default();
+            marks.decide(asked[0], 2);
+            asked.iter().for_each(|mark| assert_eq!(marks.tell(mark), Some(2)));
+            let command = CommandId::new(on, "step");
+            let taken = marks.take_before(std::iter::once(Some(&command))).len();
+            assert!(marks.take_before([None].into_iter()).len() == 1 - taken, "it is recorded once");
+            taken == 1
+        };
+        assert!(!rests(&[&left], "3.b0.1") && rests(&[&left], "3.b0.2") && rests(&[&left], "3.b0.4.i0.0"));
+        assert!(!rests(&[&left], "3.b1.7"), "another branch knows nothing of it");
+        assert!(rests(&[&left, &right], "3.b1.7") && !rests(&[&left, &right], "3.b1.4"));
+        assert!(rests(&[&left], "3") && rests(&[&left], "4") && !rests(&[&left], "2"));
+        let item = Mark::new("0.i2.4.b0", 1, "m", (1, 2), false);
+        assert!(rests(&[&item], "0.i3.0") && !rests(&[&item], "0.i1.9") && !rests(&[&item], "0.i2.4.b1.9"));
+        let round = Mark::new("", 7, "m", (1, 2), true);
+        assert!(rests(&[&round], "7") && !rests(&[&round], "6"));
     }
 
     #[test]

@@ -216,7 +216,8 @@ impl StepCall {
             return self.no_transactions().await;
         }
         let last_event = LastEvent::default();
-        let head = self.start_events();
+        let mut head = self.run.marks_before(std::iter::once(Some(&self.command)));
+        head.append(&mut self.start_events());
         let attempt = Attempt {
             run: Arc::clone(&self.run),
             command: self.command.clone(),

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::definition::def::StepDef;
-use crate::journal::event::StepCompensated;
+use crate::journal::event::{NodeStarted, StepCompensated};
 use crate::journal::history::History;
+use crate::journal::history::record::CommandRecord;
 use crate::journal::obligations::{PendingCompensation, without_open_waits};
 use crate::perform::attempts::execute_step;
 use crate::perform::call::{CallSpec, CountsIn, any_answer, ask_in_net};
@@ -137,9 +138,66 @@ fn give_up(run: &Run, pending: &PendingCompensation, name: &str) {
     run.with_obligations(|obligations| obligations.give_up(&pending.undoes, &command, &error));
 }
 
-fn undoing_step(run: &Run, pending: &PendingCompensation) -> Option<(&'static StepDef, Arc<dyn Body>)> {
-    match run.undo_of(&pending.undoes) {
-        Some(undo) => Some((undo.def, undo.body)),
-        None => run.shared.steps.get(pending.step.as_str()).map(|step| (step.def, step.body())),
+type UndoingStep = (&'static StepDef, Arc<dyn Body>);
+
+/// The step that undoes: the recorded one, also where the code would undo with another one by now. One that was moved to
+/// another module is known by its name, as long as its old path is free and the undone step still names it.
+fn undoing_step(run: &Run, pending: &PendingCompensation) -> Option<UndoingStep> {
+    let declared = run.undo_of(&pending.undoes).map(|undo| (undo.def, undo.body));
+    let of_path = |path: &str| {
+        // A step that is generic over types is in no list.
+        let declared = declared.clone().filter(|(def, _)| def.path == path);
+        declared.or_else(|| run.shared.steps.get(path).map(|step| (step.def, step.body())))
+    };
+    let recorded =
+        of_path(&pending.step).or_else(|| declared.clone().filter(|(def, _)| is_moved(&pending.step, def)));
+    let Some((begun, path)) = begun_as(run, pending) else { return recorded };
+    // What is begun goes on with its step: a former build called that of its code.
+    let same_path = path.as_deref().and_then(of_path);
+    same_path
+        .or_else(|| recorded.filter(|(def, _)| def.name == begun))
+        .or_else(|| declared.filter(|(def, _)| def.name == begun))
+}
+
+/// Name and path of the step with which the undoing was begun.
+fn begun_as(run: &Run, pending: &PendingCompensation) -> Option<(String, Option<String>)> {
+    let of_record = |record: CommandRecord| {
+        let is_begun = record.started || record.answer.is_some();
+        is_begun.then(|| (record.command.name().to_owned(), record.path.as_deref().map(str::to_owned)))
+    };
+    let of_started = |started: &NodeStarted| (started.command.name().to_owned(), started.path.clone());
+    let recorded = run.recorded(&CommandId::new(&pending.place(), UNKNOWN)).and_then(of_record);
+    recorded.or_else(|| pending.begun_as().map(of_started))
+}
+
+/// Whether `recorded` is the path of this step in another module.
+fn is_moved(recorded: &str, def: &StepDef) -> bool {
+    let name_in = |path: &str| -> Option<String> {
+        let mut parts = path.rsplit("::");
+        let function = parts.next()?;
+        // Of a function of a type, the type is part of the name.
+        let owner = parts.next().filter(|owner| owner.starts_with(char::is_uppercase));
+        Some(owner.map_or_else(|| function.to_owned(), |owner| format!("{owner}::{function}")))
+    };
+    !recorded.is_empty() && name_in(recorded) == name_in(def.path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_moved;
+    use crate::definition::def::{StepDef, StepOptions};
+    use crate::vocabulary::outcome::EffectClass;
+
+    #[test]
+    fn a_step_that_was_moved_has_its_name_and_its_type() {
+        let is_moved = |recorded: &str, path: &'static str| {
+            let options = StepOptions::of(EffectClass::Tool);
+            let def = StepDef { name: "n", path, doc: "", file: "", line: 0, options, allows: &[] };
+            is_moved(recorded, &def)
+        };
+        assert!(is_moved("shop::pay::refund", "bank::refund"));
+        assert!(is_moved("shop::Bank::refund", "shop::bank::Bank::refund"));
+        assert!(!is_moved("shop::Bank::refund", "shop::Card::refund"));
+        assert!(!is_moved("shop::refund", "shop::fund") && !is_moved("", "shop::fund"));
     }
 }

@@ -25,7 +25,7 @@ use crate::store::renewal::Renewal;
 use crate::store::streams::StreamEnd;
 use crate::store::waits::WaitChange;
 use crate::vocabulary::id::{CommandId, Position};
-use crate::vocabulary::payload::Payload;
+use crate::vocabulary::payload::{Payload, PayloadError};
 
 impl Run {
     /// Appends without waiting. An error becomes the run's fault, by way of its watermark.
@@ -114,6 +114,13 @@ impl Run {
             self.root.wake();
             return None;
         }
+        let (events, acquire) = match self.led_by_marks(events, acquire, &mut extras) {
+            Ok(led) => led,
+            Err(error) => {
+                self.fail(unencodable(self, error));
+                return None;
+            }
+        };
         // Encoded before the lock is taken: encoding takes time, and needs no position.
         let encoded = match extras.frame.take() {
             Some(frame) => Ok(frame),
@@ -122,8 +129,7 @@ impl Run {
         let frame = match encoded {
             Ok(frame) => frame,
             Err(error) => {
-                let reason = error.to_string();
-                self.fail(unencodable(self, reason));
+                self.fail(unencodable(self, error));
                 return None;
             }
         };
@@ -133,6 +139,27 @@ impl Run {
         log::appended(&self.id, &events);
         self.shared.observe(&self.id, || self.now(), events);
         reply
+    }
+
+    /// The events with the marks in front on which they rest, also where they are encoded already.
+    fn led_by_marks(
+        &self,
+        events: Vec<Event>,
+        mut acquire: Option<Acquire>,
+        extras: &mut AppendExtras,
+    ) -> Result<(Vec<Event>, Option<Acquire>), PayloadError> {
+        // The next generation of a run has marks of its own, and its first event has its place.
+        let mut led = match &extras.renews {
+            None => self.marks_before(events.iter().map(Event::command)),
+            Some(_) => Vec::new(),
+        };
+        if led.is_empty() {
+            return Ok((events, acquire));
+        }
+        let encoded = extras.frame.iter_mut().chain(acquire.as_mut().map(|acquire| &mut acquire.otherwise));
+        encoded.into_iter().try_for_each(|frame| frame.lead_with(&led))?;
+        led.extend(events);
+        Ok((led, acquire))
     }
 
     fn note_appended(&self, events: &[Event]) {

@@ -29,7 +29,7 @@ impl Run {
     }
 
     /// As [`Run::request`]. Where the digests differ, `args` tell whether the recorded arguments are the same ones in an
-    /// older encoding.
+    /// older encoding; and a step that is linked is not taken for another one of its name.
     pub(crate) async fn request_with(
         &self,
         command: &CommandId,
@@ -49,11 +49,18 @@ impl Run {
             } else {
                 Matched::Begun(Box::new(found.clone()))
             };
+            if let Some((recorded, requested)) = self.other_step(found, args) {
+                let of = |side: CommandSummary, path: &str| CommandSummary {
+                    command: CommandId::from(format!("{} of {path}", side.command)),
+                    ..side
+                };
+                return Err((of(recorded_side(found, class), recorded), Some(of(side(), requested))));
+            }
             if found.command == *command && same_class {
                 let recorded = (!same_digest).then(|| (found.input.clone(), recorded_side(found, class)));
                 return Ok((matched, recorded));
             }
-            Err(recorded_side(found, class))
+            Err((recorded_side(found, class), None))
         });
         let matched = match compared {
             None => {
@@ -69,12 +76,26 @@ impl Run {
                 }
                 matched
             }
-            Some(Err(recorded)) => return self.diverged(Some(recorded), Some(side())).await,
+            Some(Err((recorded, requested))) => {
+                return self.diverged(Some(recorded), Some(requested.unwrap_or_else(side))).await;
+            }
         };
         let answered = matches!(matched, Matched::Answered);
         let verdict = self.consult(command, class, answered, side).await;
         // Where there is a body, the effect gate looks at history again before it calls it: see `Run::has_answer`.
         if answered && verdict == Verdict::Execute && has_body(class) { Matched::New } else { matched }
+    }
+
+    /// The paths of the recorded step and of the one that is called, where they are two of one name. A step that was moved to
+    /// another module is known by its name, as long as its old path is free.
+    fn other_step<'s>(
+        &self,
+        found: &'s CommandRecord,
+        asked: Option<&Requested<'s>>,
+    ) -> Option<(&'s str, &'s str)> {
+        let (recorded, requested) = (found.path.as_deref()?, asked?.path?);
+        let is_other = recorded != requested && self.shared.steps.contains_key(recorded);
+        is_other.then_some((recorded, requested))
     }
 
     /// Remembers a command that history does not hold, while code and history may still differ.

@@ -82,6 +82,11 @@ impl RegisteredWorkflow {
         (self.encodings.output)(recorded)
     }
 
+    /// Its module and the name that its versions share.
+    pub(crate) fn path(&self) -> String {
+        format!("{}::{}", self.def.module, self.def.name)
+    }
+
     /// Whether both are the same workflow function.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         (self.type_id)() == (other.type_id)()
@@ -201,6 +206,9 @@ pub(crate) trait Children: Send + Sync + Debug + 'static {
         child: NewChild,
         held: OwnedRwLockReadGuard<()>,
     ) -> BoxFuture<'static, Result<ChildStart, StoreError>>;
+
+    /// Whether a workflow with this path is linked: the module and the name that its versions share.
+    fn has(&self, path: &str) -> bool;
 
     /// How `child` ended; `None` while it is open.
     fn ended(&self, child: RunId) -> BoxFuture<'static, Result<Option<ChildEnd>, StoreError>>;

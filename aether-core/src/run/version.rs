@@ -1,7 +1,8 @@
 //! The version of a run at a mark: the one it has, or the highest one where it comes to the mark for the first time.
 //!
-//! Promise: a version that workflow code has seen is in the journal before anything that the code does with it. A run whose
-//! version the code does not know stops with a fault and loses nothing.
+//! Promise: a version that workflow code has seen is in the journal with the first thing that the code does with it, and not
+//! earlier: a build that goes back finds nothing that binds the run. A run whose version the code does not know stops with a
+//! fault and loses nothing.
 
 use std::future::poll_fn;
 
@@ -11,6 +12,7 @@ use crate::policy::replay::Mode;
 use crate::run::append::AppendExtras;
 use crate::run::claim::Run;
 use crate::run::fault::{CommandSummary, Fault};
+use crate::vocabulary::id::CommandId;
 use crate::vocabulary::outcome::EffectClass;
 
 impl Run {
@@ -40,7 +42,7 @@ impl Run {
         poll_fn(|cx| self.lock().history.version(mark, cx.waker())).await
     }
 
-    /// The version of a mark that the run comes to for the first time; recorded.
+    /// The version of a mark that the run comes to for the first time.
     async fn first_version(&self, mark: &Mark, site: Option<String>) -> u32 {
         let class = EffectClass::Pure;
         let requested =
@@ -54,19 +56,24 @@ impl Run {
         self.apply_backpressure().await;
         let interceptor = self.shared.interceptor.as_ref();
         let told = interceptor.and_then(|stub| stub.version(&self.id, &mark.command, (mark.from, mark.to)));
-        let marked = self.history(|history| {
+        self.history(|history| {
             let marks = history.marks();
             // Another branch may have come to it during the waits above.
-            marks.known(mark).ok_or_else(|| marks.decide(mark, told.unwrap_or(mark.to)))
-        });
-        match marked {
-            Ok(known) => known,
-            Err(marked) => {
-                let version = marked.version;
-                self.append(vec![marked.into()], AppendExtras::default());
+            marks.tell(mark).unwrap_or_else(|| {
+                let version = told.unwrap_or(mark.to);
+                marks.decide(mark, version);
                 version
-            }
-        }
+            })
+        })
+    }
+
+    /// The new versions on which events about `commands` rest: they are recorded in the same append, in front of those.
+    pub(crate) fn marks_before<'c>(
+        &self,
+        commands: impl Iterator<Item = Option<&'c CommandId>> + Clone,
+    ) -> Vec<Event> {
+        let marked = self.history(|history| history.marks().take_before(commands));
+        marked.into_iter().map(Event::from).collect()
     }
 
     /// Records the versions that followed from history. Called before the first thing that history does not hold, so they

@@ -60,7 +60,8 @@ impl<T: Recordable> Question<'_, T> {
 
 impl<T> Question<'_, T> {
     /// Names the question: it is then answered by this name, whatever its text says. Without it a text is its own name,
-    /// and any other question has the name `ask`.
+    /// and any other question has the name `ask`. An answer under one name answers nothing else: a build that asks under
+    /// another name at this place, or under none, does not fit.
     ///
     /// ```
     /// # use aether_core::workflow::Cx;
@@ -108,6 +109,21 @@ impl ApprovalRequest<'_> {
     /// ```
     pub fn details(mut self, details: &(impl Serialize + ?Sized)) -> Self {
         self.0.terms.details = Some(Payload::encode(details));
+        self
+    }
+
+    /// Names the matter: the request is then decided under this name, and its text may be worded otherwise in the next build.
+    /// What is recorded under one name is consent to nothing else: a build that asks under another name at this place, or
+    /// under none, does not fit. Without it the text is the name, and only the details are compared.
+    ///
+    /// ```
+    /// # use aether_core::workflow::Cx;
+    /// # async fn workflow(cx: &mut Cx) -> aether_core::failure::Result<()> {
+    /// let decision = cx.approval("Refund 12.50 to Ann?").named("refund").await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn named(mut self, name: impl Into<String>) -> Self {
+        self.0.terms.name = Some(name.into());
         self
     }
 
@@ -207,10 +223,10 @@ impl Cx {
         ApprovalRequest(Wait::new(move |terms| {
             Box::pin(async move {
                 let (run, command) = (Arc::clone(&ticket.run), ticket.command.clone());
-                let name = what.clone();
+                let name = terms.name.clone().unwrap_or_else(|| what.clone());
                 let request =
                     terms.details.transpose().and_then(|details| Payload::encode(&Shown { what, details }));
-                let asked = Asking { ticket, request, topic, limit: terms.limit, name: None };
+                let asked = Asking { ticket, request, topic, limit: terms.limit, name: terms.name };
                 let answer = asked.answer(|reply| {
                     Payload::encode(&Decision::of(ApprovalOutcome::of(reply)?, &reply.actor))
                 });
@@ -252,7 +268,7 @@ impl Asking<'_> {
             return Err(unrecordable(reason.clone()));
         }
         if let Ok(request) = &request {
-            same_details(&run, &command, request, &site).await;
+            same_matter(&run, &command, (request, self.name.as_deref()), &site).await;
         }
         let class = EffectClass::Human;
         let (until, limit, round) = match run.request(&command, class, None, site.clone()).await {
@@ -341,21 +357,28 @@ fn recordable(
 
 /// What a person agrees to is part of what is asked for: consent to one thing is none to another. Compared before the
 /// command is asked for: a replay that executes nothing stops there.
-async fn same_details(run: &Run, command: &CommandId, request: &Payload, site: &Option<String>) {
+async fn same_matter(
+    run: &Run,
+    command: &CommandId,
+    (request, name): (&Payload, Option<&str>),
+    site: &Option<String>,
+) {
     let Some(record) = run.recorded(command).filter(|record| record.command == *command) else { return };
-    let shown = record.details().asked.as_ref().and_then(|asked| asked.shown.as_ref());
-    let is_same = |shown: &Payload| is_same_matter(&run.shared.redaction.value(shown.clone()), request);
-    if shown.is_none_or(is_same) {
+    let Some(asked) = &record.details().asked else { return };
+    // Where it was asked without a name, it may have got one since.
+    let is_named_so = asked.name.is_none() || asked.name.as_deref() == name;
+    let is_shown = |shown: &Payload| is_same_matter(&run.shared.redaction.value(shown.clone()), request);
+    if is_named_so && asked.shown.as_ref().is_none_or(is_shown) {
         return;
     }
-    let side = |shown: &Payload, site: Option<String>| CommandSummary {
-        command: command.clone(),
+    let side = |shown: Option<&Payload>, name: Option<&str>, site: Option<String>| CommandSummary {
+        command: name.map_or_else(|| command.clone(), |name| CommandId::from(format!("{command} `{name}`"))),
         class: EffectClass::Human,
-        digest: Digest::of(shown).ok(),
+        digest: shown.and_then(|shown| Digest::of(shown).ok()),
         site,
     };
-    let recorded = shown.map(|shown| side(shown, record.site()));
-    run.diverged(recorded, Some(side(request, site.clone()))).await
+    let recorded = side(asked.shown.as_ref(), asked.name.as_deref(), record.site());
+    run.diverged(Some(recorded), Some(side(Some(request), name, site.clone()))).await
 }
 
 /// Whether two requests show the same details. Their texts may differ; so may the order in lists, which sets have by chance,

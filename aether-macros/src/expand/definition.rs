@@ -5,22 +5,26 @@ use quote::{format_ident, quote};
 use syn::Type;
 
 use super::names::private_path;
-use crate::plan::{Allow, Approval, Change, Edge, Retry, Shape, State, StepPlan, Timeout, Version};
+use crate::plan::{
+    Allow, Approval, Change, Edge, FormerPath, Retry, Shape, State, StepPlan, Timeout, Version,
+};
 use crate::syntax::plain_text::{hash, plain};
 
 /// What a step declares.
-pub(crate) fn step_def(shape: &Shape, options: &TokenStream, name: &str) -> TokenStream {
+pub(crate) fn step_def(
+    shape: &Shape,
+    options: &TokenStream,
+    name: &str,
+    of: Option<&FormerPath>,
+) -> TokenStream {
     let p = private_path(shape);
-    let ident = match &shape.owner {
-        Some(owner) => format!("{}::{}", owner.name, shape.function),
-        None => shape.ident.to_string(),
-    };
+    let path = step_path(shape, of);
     let (doc, line) = (&shape.attrs.doc, shape.line);
     let allows = allows_literal(&shape.allows, &p);
     quote! {
         &#p::StepDef {
             name: #name,
-            path: ::core::concat!(::core::module_path!(), "::", #ident),
+            path: #path,
             doc: #doc,
             file: ::core::file!(),
             line: #line,
@@ -28,6 +32,20 @@ pub(crate) fn step_def(shape: &Shape, options: &TokenStream, name: &str) -> Toke
             allows: #allows,
         }
     }
+}
+
+/// Under which path the step is known: its own, unless it says that it had another one.
+fn step_path(shape: &Shape, of: Option<&FormerPath>) -> TokenStream {
+    let function = match (of, &shape.owner) {
+        (Some(FormerPath { module: Some(module), function }), _) => {
+            let path = format!("{module}::{function}");
+            return quote!(#path);
+        }
+        (Some(FormerPath { module: None, function }), _) => function.clone(),
+        (None, Some(owner)) => format!("{}::{}", owner.name, shape.function),
+        (None, None) => shape.ident.to_string(),
+    };
+    quote!(::core::concat!(::core::module_path!(), "::", #function))
 }
 
 /// The types of the values that a body takes from its program.

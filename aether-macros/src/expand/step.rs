@@ -45,7 +45,7 @@ pub(crate) fn step_stub(shape: &Shape) -> Expansion {
     let p = private_path(shape);
     let error = GeneratedNames::new().error;
     let head = engine_fn_signature(shape, "call", "StepCx", "Args");
-    let def = step_def(shape, &quote!(#p::StepOptions::of(#p::EffectClass::Pure)), &shape.name);
+    let def = step_def(shape, &quote!(#p::StepOptions::of(#p::EffectClass::Pure)), &shape.name, None);
     let associated = associated_items(shape, &quote!(Args), &unreachable_codec_fns(shape));
     let body = quote! {
         const DEF: &'static #p::StepDef = #def;
@@ -62,7 +62,7 @@ fn step_impl(plan: &StepPlan) -> TokenStream {
     let shape = &plan.shape;
     let p = private_path(shape);
     let arguments = GeneratedNames::new().args;
-    let def = step_def(shape, &step_options_literal(plan), &shape.name);
+    let def = step_def(shape, &step_options_literal(plan), &shape.name, plan.options.of.as_ref());
     let associated = associated_items(shape, &quote!(Args), &codec_fns(shape));
     let tuple = argument_pattern(shape);
     let head = engine_fn_signature(shape, "call", "StepCx", "Args");

@@ -52,6 +52,24 @@ fn a_guarded_step() {
 }
 
 #[test]
+fn a_step_that_was_moved() {
+    let path = |of: &str| {
+        let options = format!(r#"effect = "tool", irreversible, of = "{of}""#);
+        let item = "async fn dispatch(cx: &mut StepCx, order: &str) -> Result<()> { send(cx, order).await }";
+        let text = expanded(Kind::Step, &options, item);
+        let line = |start: &str| {
+            let line = text.lines().map(str::trim).find(|line| line.starts_with(start));
+            line.map(str::to_owned).unwrap_or_default()
+        };
+        (line("name:"), line("path:"))
+    };
+    let told = |name: &str, path: &str| (format!("name: \"{name}\","), format!("path: {path},"));
+    assert_eq!(path("shop::main::ship"), told("ship", "\"shop::main::ship\""));
+    assert_eq!(path("shop::Depot::ship"), told("Depot_ship", "\"shop::Depot::ship\""));
+    assert_eq!(path("ship"), told("ship", "::core::concat!(::core::module_path!(), \"::\", \"ship\")"));
+}
+
+#[test]
 fn a_generic_pure_step() {
     let item = "async fn first<T: Clone>(items: &[T], otherwise: impl Into<T>) -> Result<T> { pick(items) }";
     compare("generic_step", &expanded(Kind::Step, r#"effect = "pure""#, item));

@@ -74,7 +74,7 @@ async fn consent(cx: &mut Cx, cents: u64, patience: u64) -> Result<bool> {
     let agreed = cx
         .race((
             async |cx: &mut Cx| -> Result<bool> {
-                Ok(cx.approval("large order").details(&cents).await?.is_approved())
+                Ok(cx.approval("large order").named("consent").details(&cents).await?.is_approved())
             },
             async |cx: &mut Cx| -> Result<bool> {
                 cx.sleep(Duration::from_millis(patience)).await;

@@ -119,6 +119,16 @@ pub(super) const EDITS: &[Edit] = &[
     ),
     edit("no_compensation", &[("effect = \"tool\", compensate = free", "effect = \"tool\"")]),
     edit(
+        "other_compensation",
+        &[
+            ("effect = \"tool\", compensate = free", "effect = \"tool\", compensate = release"),
+            (
+                "/// Takes the money.",
+                "/// Releases what was reserved.\n#[step(effect = \"tool\")]\nasync fn release(cx: &mut StepCx, item: &str, pieces: u32, reserved: Option<&str>) -> Result<()> {\n    called(cx, \"release\", (item, pieces, reserved));\n    Ok(())\n}\n\n/// Takes the money.",
+            ),
+        ],
+    ),
+    edit(
         "new_compensation",
         &[
             (
@@ -211,8 +221,44 @@ pub(super) const EDITS: &[Edit] = &[
         &[("async fn stock(", "async fn in_stock("), ("all += stock(cx", "all += in_stock(cx")],
     ),
     edit("rename_tool", &[("async fn pack(", "async fn wrap("), ("= pack(cx", "= wrap(cx")]),
+    edit(
+        "rename_tool_that_says_so",
+        &[
+            (
+                "#[step(effect = \"tool\")]\nasync fn pack(",
+                "#[step(effect = \"tool\", of = \"pack\")]\nasync fn wrap(",
+            ),
+            ("= pack(cx", "= wrap(cx"),
+        ],
+    ),
+    // Another function of the same name.
+    edit(
+        "other_tool_of_one_name",
+        &[
+            (
+                "    tell(cx, &format!(\"{receipt}: {sent}\")).await?;",
+                "    phone::tell(cx, &format!(\"{receipt}: {sent}\")).await?;",
+            ),
+            (
+                "fn main() {",
+                "mod phone {\n    use super::*;\n\n    /// Tells the customer, by phone.\n    #[step(effect = \"tool\")]\n    pub async fn tell(cx: &mut StepCx, text: &str) -> Result<()> {\n        called(cx, \"tell\", text);\n        Ok(())\n    }\n}\n\nfn main() {",
+            ),
+        ],
+    ),
+    edit(
+        "other_child_of_one_name",
+        &[
+            ("cx.child::<parcel>", "cx.child::<letters::parcel>"),
+            (
+                "fn main() {",
+                "mod letters {\n    use super::*;\n\n    /// Sends one parcel, as a letter.\n    #[workflow]\n    pub async fn parcel(cx: &mut Cx, item: String) -> Result<String> {\n        let boxed = pack(cx, &item).await?;\n        cx.sleep(Duration::from_millis(5)).await;\n        Ok(format!(\"{boxed} is in the letter box\"))\n    }\n}\n\nfn main() {",
+            ),
+        ],
+    ),
     edit("rename_signal", &[("cx.signal(\"delivered\")", "cx.signal(\"arrived\")")]),
     edit("rename_approval", &[("cx.approval(\"large order\")", "cx.approval(\"order\")")]),
+    edit("other_approval", &[(".named(\"consent\")", ".named(\"budget\")")]),
+    edit("nameless_approval", &[(".named(\"consent\")", "")]),
     edit("other_arguments", &[("reserve(cx, &item, 1)", "reserve(cx, &item, 2)")]),
     edit("other_text", &[("tell(cx, \"it took too long\")", "tell(cx, \"you were too slow\")")]),
     edit("other_price", &[("as u64 * 100)", "as u64 * 90)")]),
@@ -331,7 +377,7 @@ pub(super) const EDITS: &[Edit] = &[
         "callee_inlined",
         &[(
             "    if !consent(cx, cents, order.patience).await? {",
-            "    let agreed = cx.approval(\"large order\").details(&cents).expires(Duration::from_millis(order.patience)).await?.is_approved();\n    if !agreed {",
+            "    let agreed = cx.approval(\"large order\").named(\"consent\").details(&cents).expires(Duration::from_millis(order.patience)).await?.is_approved();\n    if !agreed {",
         )],
     ),
     edit(

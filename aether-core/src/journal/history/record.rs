@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use serde::Deserialize;
 
 use crate::journal::event::{
     CommandCommitted, Event, InvocationDecision, LimitAwaited, NodeStarted, StepRetried,
@@ -103,6 +104,8 @@ pub struct Asked {
     pub decided: Option<(Payload, String)>,
     /// What was shown of an approval that is no step's; `None` for all others.
     pub shown: Option<Payload>,
+    /// The name that the workflow gave it.
+    pub name: Option<String>,
 }
 
 impl Asked {
@@ -110,6 +113,12 @@ impl Asked {
     pub(crate) fn limit(&self) -> Option<Duration> {
         self.limit_ms.map(Duration::from_millis)
     }
+}
+
+/// What a request for consent to the call of a step says of the step.
+#[derive(Deserialize)]
+struct OfStep {
+    step: String,
 }
 
 /// What a journal holds about one command.
@@ -125,6 +134,8 @@ pub struct CommandRecord {
     pub input: Option<Payload>,
     /// Where in the source it was awaited.
     pub site: Option<Arc<str>>,
+    /// Path of its step, or of the workflow of its child, where an event tells it: two may have one name.
+    pub path: Option<Arc<str>>,
     /// Whether `node_started` was written.
     pub started: bool,
     /// Whether `node_finished` was written.
@@ -203,9 +214,9 @@ static NO_DETAILS: CommandDetails = CommandDetails {
 
 impl CommandRecord {
     /// Takes in an event about this command; returns the command's answer where the event holds it. `sites` are those of
-    /// the commands before.
+    /// the commands before, and their paths.
     pub(super) fn apply(&mut self, event: Event, sites: &mut BTreeSet<Arc<str>>) -> Option<RecordedResult> {
-        let mut shared = |site: Option<String>| site.map(|site| one_of(sites, site));
+        let mut shared = |text: Option<String>| text.map(|text| one_of(sites, text));
         match event {
             Event::CommandCommitted(e) => return Some(self.commit(e)),
             Event::TimeRecorded(e) => return Some(RecordedResult::Time(e.value)),
@@ -223,6 +234,7 @@ impl CommandRecord {
             Event::PlanGenerated(e) => return Some(RecordedResult::Step(Ok(e.plan))),
             Event::NodeStarted(mut e) => {
                 self.site = shared(e.site.take());
+                self.path = shared(e.path.take());
                 self.start(e);
             }
             Event::NodeFinished(_) => self.finished = true,
@@ -251,9 +263,12 @@ impl CommandRecord {
             }
             Event::OutcomeKept(_) => self.kept = true,
             Event::ApprovalRequested(e) => {
+                if self.started && self.path.is_none() {
+                    self.path = shared(e.request.decode::<OfStep>().ok().map(|of| of.step));
+                }
                 let shown = (e.command.name() == APPROVAL).then_some(e.request);
                 self.details_mut().asked =
-                    Some(Asked { until: e.until, limit_ms: e.limit_ms, decided: None, shown });
+                    Some(Asked { until: e.until, limit_ms: e.limit_ms, decided: None, shown, name: e.name });
                 self.site = self.site.take().or_else(|| shared(e.site));
             }
             Event::LimitAwaited(e) => self.details_mut().limited = Some(e),
@@ -359,6 +374,7 @@ impl CommandRecord {
             digest: None,
             input: None,
             site: None,
+            path: None,
             started: false,
             finished: false,
             committed: false,

@@ -323,7 +323,7 @@ fn a_decision_belongs_to_the_request_before_it() {
     let decided = Some((json("\"approve\""), "ada".to_owned()));
     assert_eq!(
         record([asks(), says()], "0").details().asked,
-        Some(Asked { until: Some(second(9)), limit_ms: Some(9_000), decided, shown: None })
+        Some(Asked { until: Some(second(9)), limit_ms: Some(9_000), decided, shown: None, name: None })
     );
     assert_eq!(record([says()], "0").details().asked, None);
 }

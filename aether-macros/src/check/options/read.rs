@@ -4,12 +4,12 @@ use proc_macro2::{Span, TokenStream};
 use quote::ToTokens;
 use syn::{Ident, Path, parse_quote};
 
-use super::written::{Common, Written};
+use super::written::{Common, Of, Written};
 use super::{allow, rules, values};
 use crate::diagnostics::code;
 use crate::diagnostics::report::Diagnostics;
 use crate::parse::options::{Opt, Value};
-use crate::plan::{Confirm, KeyScope, OnUnknown, StepOptions, Timeout, Version};
+use crate::plan::{Confirm, FormerPath, KeyScope, OnUnknown, StepOptions, Timeout, Version};
 
 const STEP: &[&str] = &[
     "effect",
@@ -29,6 +29,7 @@ const STEP: &[&str] = &[
     "limit",
     "needs",
     "name",
+    "of",
     "allow",
     "crate",
 ];
@@ -45,7 +46,9 @@ pub(crate) fn step(
     readable: bool,
     diagnostics: &mut Diagnostics,
 ) -> (Common, Option<StepOptions>) {
-    let (common, written) = read(options, STEP, diagnostics);
+    let (mut common, written) = read(options, STEP, diagnostics);
+    let of = written.of.as_ref().and_then(|(_, of)| of.as_ref());
+    common.name = common.name.or_else(|| of.map(recorded_name));
     let effect = match written.effect {
         Some(effect) => effect,
         None => {
@@ -62,7 +65,9 @@ pub(crate) fn step(
     let options = effect.map(|effect| {
         rules::check(effect, &written, diagnostics);
         let probes = written.probe.is_some().then_some(OnUnknown::Probe);
+        let of = written.of.and_then(|(_, of)| of);
         StepOptions {
+            of: of.map(|Of { module, name }| FormerPath { module, function: name }),
             effect,
             retry: written.retry.map(|(_, retry)| retry),
             timeout: written.timeout,
@@ -82,6 +87,15 @@ pub(crate) fn step(
         }
     });
     (common, options)
+}
+
+/// The name that a step of this path has in journals: of a function of a type, the type is part of it.
+fn recorded_name(of: &Of) -> String {
+    let owner = of.module.as_deref().and_then(|module| module.rsplit("::").next());
+    match owner.filter(|owner| owner.starts_with(char::is_uppercase)) {
+        Some(owner) => format!("{owner}_{}", of.name),
+        None => of.name.clone(),
+    }
 }
 
 /// Reads the options of a workflow: the common ones, and which version of which workflow it is.

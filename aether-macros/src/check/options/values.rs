@@ -61,7 +61,7 @@ pub(crate) fn journal_name(name: &Ident, value: &Value, diagnostics: &mut Diagno
     text
 }
 
-/// `"name"`, or `"module::path::name"` of a workflow in another module.
+/// `"name"`, or `"module::path::name"` of a workflow or a step in another module.
 pub(crate) fn of(name: &Ident, value: &Value, diagnostics: &mut Diagnostics) -> Option<Of> {
     let of = text(value).and_then(|text| match text.rsplit_once("::") {
         None => is_journal_name(&text).then_some(Of { name: text, module: None }),
@@ -75,7 +75,7 @@ pub(crate) fn of(name: &Ident, value: &Value, diagnostics: &mut Diagnostics) -> 
         }
     });
     if of.is_none() {
-        let form = "the name of the workflow, for example `of = \"triage\"`; of one in another module with the whole path of that module, `of = \"shop::flows::triage\"`";
+        let form = "the name of the workflow or step, for example `of = \"triage\"`; of one in another module with the whole path of that module, `of = \"shop::flows::triage\"`";
         bad(at(name, value), "of", form, diagnostics);
     }
     of

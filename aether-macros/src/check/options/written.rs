@@ -50,7 +50,7 @@ pub(crate) struct Written {
     pub(crate) of: Option<(Ident, Option<Of>)>,
 }
 
-/// The workflow of which another one is a version.
+/// The workflow of which another one is a version, or what a step was called before.
 pub(crate) struct Of {
     pub(crate) name: String,
     /// Its module, where it is said.
