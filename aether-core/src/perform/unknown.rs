@@ -1,7 +1,7 @@
 //! Invocations that were started and whose outcome is unknown: applying the policy that the step declares.
 //!
 //! Promise: the body is never called again under the same key unless the policy is `retry`, and never under another one
-//! unless a probe or an operator says that the call did not happen; every decision is an event.
+//! unless a report, a probe or an operator says that the call did not happen; every decision is an event.
 
 use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::time::Duration;
