@@ -182,6 +182,35 @@ async fn an_idempotent_post_is_sent_again_under_the_same_key() {
     verify(&engine, run.id()).await;
 }
 
+/// A server whose first answer is lost; then it has one of this status, and from then on 202.
+async fn loses_an_answer(then: u16, times: u64) -> MockServer {
+    let server = MockServer::start().await;
+    let slow = ResponseTemplate::new(200).set_delay(SHORT * 4);
+    Mock::given(method("POST")).respond_with(slow).up_to_n_times(1).mount(&server).await;
+    let turned_away = ResponseTemplate::new(then);
+    Mock::given(method("POST")).respond_with(turned_away).up_to_n_times(times).mount(&server).await;
+    Mock::given(method("POST")).respond_with(ResponseTemplate::new(202)).mount(&server).await;
+    server
+}
+
+#[tokio::test]
+async fn an_idempotent_post_that_is_turned_away_when_it_is_sent_again_keeps_its_key() {
+    for (then, times, status, sent) in [(503, 2, Some(202), 4), (429, 9, None, 5), (404, 1, Some(404), 2)] {
+        let server = loses_an_answer(then, times).await;
+        let engine = builder(&MemoryStore::new()).start().await.unwrap();
+        let run = engine.start::<PostIdempotent>(server.uri()).await.unwrap();
+        let ended = run.result().await;
+        assert_eq!(ended.as_ref().ok().copied(), status, "{then}: {ended:?}");
+        if let Err(RunError::Failed(failure)) = ended {
+            assert_eq!(failure.class(), FailureClass::Unknown, "{failure}");
+        }
+        let requests = server.received_requests().await.unwrap();
+        let keys: Vec<_> = requests.iter().map(|request| &request.headers["idempotency-key"]).collect();
+        assert_eq!(keys, vec![keys[0]; sent], "{then}");
+        verify(&engine, run.id()).await;
+    }
+}
+
 workflow!(Get(cx, url: String) -> HttpResponse {
     Ok(cx.http().get(url).timeout(Duration::from_secs(60)).send().await?)
 });

@@ -181,6 +181,26 @@ async fn a_retried_tool_gets_a_new_key_only_after_a_definite_failure() {
     sim.crash_at_every_append(()).await;
 }
 
+/// Pay somebody; the bank knows the key.
+#[step(effect = "tool", idempotent, on_unknown = "retry")]
+async fn pay_by_key(_cx: &mut StepCx, to: String) -> Result<String> {
+    not_stubbed(format_args!("{to}"))
+}
+
+/// Pays by key.
+#[workflow]
+async fn paid_by_key(cx: &mut Cx) -> Result<String> {
+    Ok(pay_by_key(cx, "ann".into()).await?)
+}
+
+#[tokio::test]
+async fn a_tool_that_is_refused_when_it_is_called_again_may_be_in_doubt_after_a_crash() {
+    let refused = |_| Err(Failure::permanent("the bank is closed"));
+    let sim = Sim::new::<paid_by_key>().stub::<pay_by_key>(refused);
+    sim.run(()).await.assert_failed();
+    sim.crash_at_every_append(()).await;
+}
+
 /// Deletes twice; the second is refused.
 #[workflow]
 async fn deleted(cx: &mut Cx) -> Result<String> {

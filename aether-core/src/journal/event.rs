@@ -7,6 +7,7 @@
 pub(crate) mod about;
 mod define;
 pub(crate) mod forked;
+pub(crate) mod resend;
 pub(crate) mod reserved;
 pub(crate) mod uncompensated;
 
@@ -14,6 +15,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 pub use self::forked::{ForkDecision, ForkedFrom};
+pub use self::resend::Resend;
 pub use self::reserved::{CarriedSpend, OpenedBudget, Reserved};
 pub use self::uncompensated::Uncompensated;
 
@@ -286,6 +288,10 @@ events! {
         decision: InvocationDecision,
         /// Who or what decided: a policy, a probe, or an operator's name.
         actor: String,
+        /// Where it is sent again, and not for the first time: which time it is, and when. Absent also where nothing is waited
+        /// for, and in older journals.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        resend: Option<Resend>,
     }
     /// A branch lost a race, or the run ended, while this invocation was in flight; its outcome is unknown.
     24 InvocationAbandoned {

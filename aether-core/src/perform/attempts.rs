@@ -110,6 +110,8 @@ fn step_call(
         tried_since: None,
         failures: Failures::default(),
         unknown_tries: 0,
+        resend: None,
+        asked: None,
         execution: None,
         disowned: false,
         returned: None,
@@ -270,7 +272,7 @@ impl StepCall {
             next = match next {
                 Next::Done(answered) => return answered,
                 Next::Again => self.attempt().await,
-                Next::Call(intent) => Next::Settle(self.call_under(intent).await),
+                Next::Call(intent) => self.send(intent).await,
                 Next::Settle(ended) => self.settle(ended).await,
                 Next::Unknown(invocation, key, decided) => {
                     Box::pin(self.unknown(&invocation, &key, decided)).await
@@ -302,6 +304,7 @@ impl StepCall {
             return Next::Again;
         };
         self.attempt = invocation.attempt;
+        self.take_up_resend(&invocation);
         self.reserved = self.run.reserved_by(&self.command);
         let entry = self.row(&invocation.key).await;
         self.in_ledger = entry.is_some();
@@ -442,7 +445,8 @@ impl StepCall {
     async fn take_row(&mut self, row: LedgerEntry, key: IdempotencyKey, id: InvocationId) -> Next {
         let (outcome, result) = self.recorded(&row).await;
         let attempt = self.attempt;
-        let invocation = Invocation { id, key, attempt, finished: None, decision: None, refused: false };
+        let invocation =
+            Invocation { id, key, attempt, finished: None, decision: None, resend: None, refused: false };
         self.commit_known_outcome(&invocation, outcome, result, Some(&row)).await.into()
     }
 
@@ -526,6 +530,7 @@ impl StepCall {
                 BodyOutcome::HeartbeatLost => no_heartbeat(&self.options),
                 _ => format!("no answer within {:?}", self.timeout()),
             });
+            self.asked = asked;
             return Next::Unknown(self.invocation(), self.key(), None);
         }
         match self.next_attempt(self.attempt, class, asked, self.took()) {
@@ -538,6 +543,10 @@ impl StepCall {
                 let may_retry = !matches!(class, FailureClass::Permanent | FailureClass::Compensatable);
                 let status = match &ended {
                     BodyOutcome::Panicked(_) | BodyOutcome::Unrecordable(_) => LedgerStatus::InDoubt,
+                    // More may have been done than the half.
+                    _ if class == FailureClass::Compensatable && self.is_sent_again() => {
+                        LedgerStatus::InDoubt
+                    }
                     _ => LedgerStatus::Failed,
                 };
                 let error = self.error_of(ended, may_retry && self.options.retry().max_retries > 0);

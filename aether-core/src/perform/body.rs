@@ -148,9 +148,9 @@ impl StepCall {
 
     /// The body failed because the program does not provide a value it needs. That is a fault of the program and not of
     /// the run, which resumes in a program that provides it. The attempt definitely failed, so the next one gets a new
-    /// key.
+    /// key; unless it was sent before, of which this says nothing.
     async fn unprovided<T>(&mut self, missing: crate::vocabulary::deps::MissingDep) -> T {
-        if self.options.class.changes_world() {
+        if self.options.class.changes_world() && !self.is_sent_again() {
             self.record_not_executed("engine: not provided");
         }
         let (run, command) = (self.run.id.clone(), self.command.clone());

@@ -13,7 +13,7 @@ use crate::definition::def::{Retry, SourceLine, StepOptions};
 use crate::journal::bill::billed;
 use crate::journal::event::reserved::Reserved;
 use crate::journal::event::{
-    CommandCommitted, Event, InvocationDecision, LimitAwaited, NodeStarted, StepCommitted,
+    CommandCommitted, Event, InvocationDecision, LimitAwaited, NodeStarted, Resend, StepCommitted,
     ToolInvocationFinished,
 };
 use crate::perform::body_outcome::{BodyOutcome, error_of};
@@ -344,6 +344,10 @@ pub(crate) struct StepCall {
     pub(crate) failures: Failures,
     /// How often the newest invocation was sent again because its outcome was unknown.
     pub(crate) unknown_tries: u32,
+    /// The next time, where it was decided before a crash.
+    pub(crate) resend: Option<Resend>,
+    /// How long the other side asked to be left alone when the outcome of the newest call became unknown.
+    pub(crate) asked: Option<Duration>,
     /// The newest execution of the body, where that may send to streams.
     pub(crate) execution: Option<Arc<Execution>>,
     /// The outcome is not that of a body.

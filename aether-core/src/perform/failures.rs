@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use crate::definition::def::Retry;
-use crate::journal::event::StepRetried;
+use crate::journal::event::{Resend, StepRetried};
 use crate::journal::history::record::CommandRecord;
 use crate::vocabulary::outcome::FailureClass;
 
@@ -22,7 +22,9 @@ pub(crate) struct Failures {
 impl Failures {
     /// What a journal holds of them.
     pub(crate) fn recorded(record: &CommandRecord) -> Self {
-        let spent = Duration::from_millis(record.details().retry_spent_ms);
+        let resend = record.invocation.as_ref().and_then(|invocation| invocation.resend);
+        let spent_ms = resend.map_or(record.details().retry_spent_ms, |resend| resend.spent_ms);
+        let spent = Duration::from_millis(spent_ms);
         Self { spent, unclassified: record.details().unclassified_retries }
     }
 
@@ -30,6 +32,11 @@ impl Failures {
     pub(crate) fn add(&mut self, retried: &StepRetried) {
         self.spent = retried.spent_ms.map_or(self.spent, Duration::from_millis);
         self.unclassified = self.unclassified.saturating_add(u32::from(retried.unclassified));
+    }
+
+    /// Takes in a resend that was recorded.
+    pub(crate) fn add_resend(&mut self, resend: &Resend) {
+        self.spent = Duration::from_millis(resend.spent_ms);
     }
 
     /// How long the attempts and their waits took when one more took this long.

@@ -21,6 +21,7 @@ mod heartbeat;
 mod kept;
 mod limited;
 mod reading;
+mod resend;
 mod retry;
 mod streams;
 mod transact;

@@ -18,7 +18,7 @@ use crate::vocabulary::outcome::{FailureClass, Outcome};
 use crate::vocabulary::payload::Payload;
 
 /// The longest wait that the other side is granted; whoever asks for more is asked again after it.
-const ASKED_AT_MOST: Duration = Duration::from_hours(24);
+pub(crate) const ASKED_AT_MOST: Duration = Duration::from_hours(24);
 
 impl StepCall {
     /// The attempt after `attempt`, which took this long and failed at `now` with an error of `class`; `None` where none is
@@ -71,7 +71,7 @@ impl StepCall {
         events.push(retried.into());
         self.end_attempt(events, extras).await;
         self.attempt = self.attempt.saturating_add(1);
-        self.unknown_tries = 0;
+        self.begin_sendings();
         self.wait_until(due).await;
     }
 }

@@ -1,6 +1,7 @@
 //! Invocations that were started and whose outcome is unknown: applying the policy that the step declares.
 //!
-//! Promise: the body is never called again under the same key unless the policy is `retry`; every decision is an event.
+//! Promise: the body is never called again under the same key unless the policy is `retry`, and never under another one
+//! unless a report, a probe or an operator says that the call did not happen; every decision is an event.
 
 use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::time::Duration;
@@ -11,8 +12,9 @@ use futures_util::future::BoxFuture;
 use crate::definition::def::{OnUnknown, Probe, Retry};
 use crate::inbox::decisions::{Resolution, Resolved};
 use crate::inbox::topics::{callback_topic, resolution_topic};
-use crate::journal::event::{Event, InvocationDecision, InvocationResolved, NodeFinished};
+use crate::journal::event::{Event, InvocationDecision, InvocationResolved, NodeFinished, Resend};
 use crate::perform::call::{Next, StepCall};
+use crate::perform::resend::MAX_SENDS;
 use crate::run::append::AppendExtras;
 use crate::run::reply_receiver::refuse;
 use crate::run::taken::Taken;
@@ -20,7 +22,6 @@ use crate::sched::mutated;
 use crate::step::body::ProbeResult;
 use crate::step::context::StepCx;
 use crate::step::redacting::redacting;
-use crate::store::intent::DurableIntent;
 use crate::store::ledger::LedgerStatus;
 use crate::vocabulary::environment::later;
 use crate::vocabulary::failure::{StepError, panic_message};
@@ -28,9 +29,6 @@ use crate::vocabulary::id::{IdempotencyKey, InvocationId, WorkerId};
 use crate::vocabulary::net::{Netted, in_net};
 use crate::vocabulary::outcome::Outcome;
 use crate::vocabulary::payload::Payload;
-
-/// Calls of one invocation under one key before its outcome is left unknown.
-const MAX_SENDS: u32 = 5;
 
 /// Wait before a probe is asked again whose answer a paused worker may still change; it doubles.
 const FIRST_WAIT_FOR_FORMER_OWNER: Duration = Duration::from_millis(250);
@@ -53,12 +51,9 @@ impl StepCall {
             (OnUnknown::Ask, _) | (_, Some(InvocationDecision::Ask)) => {
                 self.ask(invocation, decided == Some(InvocationDecision::Ask)).await
             }
-            (OnUnknown::Fail, _) => {
-                if let Some(reported) = self.close_reports(invocation, "policy: fail").await {
-                    return reported;
-                }
+            (OnUnknown::Fail, _) | (_, Some(InvocationDecision::InDoubt)) => {
                 let why = self.lost.take().unwrap_or_else(|| "it was started and never returned".into());
-                self.in_doubt(invocation, "policy: fail", &why, Vec::new()).await
+                self.leave_in_doubt(invocation, &why).await
             }
             (OnUnknown::Retry, _) => self.send_again(invocation, key).await,
             (OnUnknown::Probe, _) => self.probe(invocation).await,
@@ -66,8 +61,28 @@ impl StepCall {
     }
 
     fn decision(&self, invocation: &InvocationId, decision: InvocationDecision, actor: &str) -> Event {
-        let command = self.command.clone();
-        InvocationResolved { command, invocation: invocation.clone(), decision, actor: actor.into() }.into()
+        let (command, invocation) = (self.command.clone(), invocation.clone());
+        InvocationResolved { command, invocation, decision, actor: actor.into(), resend: None }.into()
+    }
+
+    /// The decision that the invocation is sent again.
+    pub(crate) fn resending(&self, invocation: &InvocationId, resend: Option<Resend>) -> Event {
+        let (command, invocation) = (self.command.clone(), invocation.clone());
+        let (decision, actor) = (InvocationDecision::Retry, "policy: retry".into());
+        InvocationResolved { command, invocation, decision, actor, resend }.into()
+    }
+
+    /// Fails the step by its policy, unless a report came before that.
+    pub(crate) async fn leave_in_doubt(&mut self, invocation: &InvocationId, why: &str) -> Next {
+        let actor = match self.options.on_unknown {
+            OnUnknown::Retry => "policy: retry",
+            OnUnknown::Probe => "policy: probe",
+            OnUnknown::Fail | OnUnknown::Ask => "policy: fail",
+        };
+        if let Some(reported) = self.close_reports(invocation, actor).await {
+            return reported;
+        }
+        self.in_doubt(invocation, actor, why, Vec::new()).await
     }
 
     /// Fails the step; its outcome stays unknown.
@@ -92,42 +107,6 @@ impl StepCall {
         self.end_streams(&answered, &mut extras);
         self.run.append_large(events, extras).await;
         Next::Done(answered)
-    }
-
-    /// Calls the same body again under the same key, after the decision is durable.
-    async fn send_again(&mut self, invocation: &InvocationId, key: &IdempotencyKey) -> Next {
-        self.unknown_tries += 1;
-        if self.unknown_tries >= MAX_SENDS {
-            if let Some(reported) = self.close_reports(invocation, "policy: retry").await {
-                return reported;
-            }
-            return self
-                .in_doubt(
-                    invocation,
-                    "policy: retry",
-                    "it was called several times without an answer",
-                    Vec::new(),
-                )
-                .await;
-        }
-        if let Some(wait) = Retry::READ.wait_after(self.unknown_tries.saturating_sub(2))
-            && self.unknown_tries > 1
-        {
-            let _in_flight = self.run.in_flight();
-            self.run.shared.environment.sleep(wait).await;
-        }
-        // As before any attempt: a run that is being cancelled, and an engine that stops, begin none.
-        self.run.still_open().await;
-        // One that comes behind this look is for the call that follows.
-        if let Some(reported) = self.look_for_report(invocation).await {
-            return reported;
-        }
-        self.reopen_reports();
-        let mut events = self.start_events();
-        events.push(self.decision(invocation, InvocationDecision::Retry, "policy: retry"));
-        let extras = self.extras();
-        let receipt = self.run.append_durably(events, None, extras).await;
-        Next::Call(DurableIntent::reissued(key.clone(), &receipt))
     }
 
     /// Asks the step's probe, and does what follows from its answer.
@@ -347,7 +326,7 @@ impl StepCall {
         extras.ledger.extend(self.ledger_update(LedgerStatus::Failed, None, None));
         self.run.append(events, extras);
         self.attempt = self.attempt.saturating_add(1);
-        self.unknown_tries = 0;
+        self.begin_sendings();
         Next::Again
     }
 }

@@ -52,7 +52,7 @@ impl Run {
             if row.as_ref().is_some_and(|row| row.epoch == self.epoch) && self.take_uncalled(&invocation) {
                 (update.status, update.committed) = (LedgerStatus::Failed, true);
                 let (decision, actor) = (InvocationDecision::DidNotHappen, "engine: abandoned".into());
-                events.push(InvocationResolved { command, invocation, decision, actor }.into());
+                events.push(InvocationResolved { command, invocation, decision, actor, resend: None }.into());
             } else {
                 in_doubt.push(InvocationAbandoned { command, invocation }.into());
             }

@@ -135,6 +135,12 @@ impl StepCx {
         self.scope.given.attempt
     }
 
+    /// Whether the body was called under this key before, and nobody knows what came of it: the step declares
+    /// `on_unknown = "retry"`. What the receiver refuses now it may have done then, so an error leaves the outcome unknown.
+    pub fn is_sent_again(&self) -> bool {
+        self.scope.given.intent.as_ref().is_some_and(DurableIntent::is_reissued)
+    }
+
     /// The stable key of this attempt. Send it to the receiver, so that it can recognize repeats: a body that is called
     /// again after a crash has the same key.
     ///

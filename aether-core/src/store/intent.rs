@@ -9,17 +9,23 @@ use crate::vocabulary::id::IdempotencyKey;
 #[derive(Debug)]
 pub struct DurableIntent {
     key: IdempotencyKey,
+    is_reissued: bool,
 }
 
 impl DurableIntent {
     /// The same intent again, because the step's policy is to retry; `receipt` proves that the decision is durable.
     pub(crate) fn reissued(key: IdempotencyKey, _receipt: &crate::store::ack::Receipt) -> Self {
-        Self { key }
+        Self { key, is_reissued: true }
     }
 
     /// The idempotency key to give to the receiver.
     pub fn key(&self) -> &IdempotencyKey {
         &self.key
+    }
+
+    /// Whether the body may have been run under this key before.
+    pub fn is_reissued(&self) -> bool {
+        self.is_reissued
     }
 }
 
@@ -42,7 +48,7 @@ impl LedgerAnswer {
     pub(crate) fn read(key: &IdempotencyKey, acquired: Acquired) -> Option<Self> {
         Some(match acquired {
             Acquired::NotAsked => return None,
-            Acquired::Granted => Self::Execute(DurableIntent { key: key.clone() }),
+            Acquired::Granted => Self::Execute(DurableIntent { key: key.clone(), is_reissued: false }),
             Acquired::Taken(row) if row.key != *key => Self::Refused(row),
             Acquired::Taken(row) if row.committed => Self::Recorded(row),
             Acquired::Taken(row) => Self::InFlight(row),

@@ -35,6 +35,9 @@ pub(crate) trait Answer: Serialize + DeserializeOwned + Send + Sized + 'static {
     /// The answer, unless it is about the idempotency key of the request.
     fn unless_about_key(self) -> Result<Self, HttpError>;
 
+    /// The answer, unless its status is an error.
+    fn error_for_status(self) -> Result<Self, HttpError>;
+
     /// The URL that answered, where it is another one.
     fn redirected_to(&self) -> Option<&str>;
 
@@ -52,6 +55,10 @@ impl Answer for HttpResponse {
 
     fn unless_about_key(self) -> Result<Self, HttpError> {
         Self::unless_about_key(self)
+    }
+
+    fn error_for_status(self) -> Result<Self, HttpError> {
+        Self::error_for_status(self)
     }
 
     fn redirected_to(&self) -> Option<&str> {
@@ -94,6 +101,10 @@ impl Answer for Download {
         Self::unless_about_key(self)
     }
 
+    fn error_for_status(self) -> Result<Self, HttpError> {
+        Self::error_for_status(self)
+    }
+
     fn redirected_to(&self) -> Option<&str> {
         self.redirected_to.as_deref()
     }
@@ -128,6 +139,7 @@ pub(crate) async fn exchange_and_note<A: Answer>(
         Ok(_place) => answer(cx, &client, &draft).await,
         Err(error) => Err(error),
     };
+    let answer = if whole { answer.and_then(|answer| unless_turned_away(cx, answer)) } else { answer };
     let request = draft.record(&client.settings.recorded, if whole { 0 } else { NOTED_BODY })?;
     let response = match &answer {
         Ok(answer) if whole => Payload::encode(answer)?,
@@ -136,6 +148,13 @@ pub(crate) async fn exchange_and_note<A: Answer>(
     };
     cx.note_http(request, response);
     Ok(answer)
+}
+
+/// The answer, unless the server took a request that is sent again for one that it cannot serve now: that says nothing about
+/// the sending before, and must not be the outcome.
+fn unless_turned_away<A: Answer>(cx: &StepCx, answer: A) -> Result<A, HttpError> {
+    let is_turned_away = matches!(answer.said().0, 408 | 425 | 429 | 500..);
+    if cx.is_sent_again() && is_turned_away { answer.error_for_status() } else { Ok(answer) }
 }
 
 /// Waits until the host lets the request through. Nothing was sent: a run that is cancelled waits for nothing.

@@ -259,7 +259,9 @@ impl<'c> HttpRequest<&'c mut Cx> {
     /// Sends the request, recorded. Any status is a value; see [`HttpResponse::error_for_status`].
     ///
     /// The step error is `App` or `Exhausted` when nothing was sent or a safe method failed, and `InDoubt` when the
-    /// answer to a request that may have changed the world was lost.
+    /// answer to a request that may have changed the world was lost. Of an `idempotent` request that is sent again because its
+    /// answer was lost, 408, 425, 429 and 5xx are no value: they say nothing about the sending before, so it is sent once
+    /// more, and in doubt in the end.
     ///
     /// ```
     /// # use aether_core::failure::Result;

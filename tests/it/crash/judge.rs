@@ -42,7 +42,7 @@ pub(crate) fn judge(run: &str, block: &Block, lived: &Lived) -> Verdict<Judged> 
     for run in &prediction.runs {
         folded(run, lived, &prediction)?;
     }
-    rows(lived, &prediction)?;
+    rows(lived, &facts, &prediction)?;
     for (run, events) in &lived.journals {
         unwound(run, events)?;
         called_off(run, events, lived)?;
@@ -142,6 +142,7 @@ fn decisions(lived: &Lived, facts: &Facts, prediction: &Prediction) -> Verdict {
         let policy = call.kind.on_unknown();
         let allowed = |decision: &InvocationDecision| match (policy, decision) {
             (OnUnknown::Fail, decision) => *decision == InvocationDecision::InDoubt,
+            (OnUnknown::Retry, InvocationDecision::InDoubt) => sent_in_vain(lived, &call, run, invocation),
             (OnUnknown::Retry, decision) => *decision == InvocationDecision::Retry,
             (OnUnknown::Ask, InvocationDecision::Ask) => true,
             (OnUnknown::Ask | OnUnknown::Probe, InvocationDecision::Happened) => {
@@ -167,6 +168,16 @@ fn decisions(lived: &Lived, facts: &Facts, prediction: &Prediction) -> Verdict {
         }
     }
     Ok(())
+}
+
+/// Whether the last sending of an invocation failed for good.
+fn sent_in_vain(lived: &Lived, call: &Call, run: &str, invocation: &str) -> bool {
+    let (command, attempt) = invocation.rsplit_once('#').unwrap();
+    let deeds = lived.deeds.get(&format!("aether:{run}:{command}:{attempt}"));
+    deeds.is_some_and(|deeds| {
+        let last = call.ending_of(attempt.parse().unwrap(), deeds.calls);
+        matches!(last, Ending::Failure(Class::Permanent) | Ending::Panic)
+    })
 }
 
 /// The arguments of every step, by run and command.
@@ -283,7 +294,7 @@ fn folded(run: &str, lived: &Lived, prediction: &Prediction) -> Verdict {
 }
 
 /// No row of the ledger is left in flight, and each says what the journal says.
-fn rows(lived: &Lived, prediction: &Prediction) -> Verdict {
+fn rows(lived: &Lived, facts: &Facts, prediction: &Prediction) -> Verdict {
     for row in &lived.ledger {
         let (run, command) = (row.run.to_string(), row.command.to_string());
         let Some(Expected { outcome, call: Some((_, attempt, told)) }) =
@@ -292,7 +303,11 @@ fn rows(lived: &Lived, prediction: &Prediction) -> Verdict {
             continue;
         };
         let last = row.invocation.as_str().ends_with(&format!("#{attempt}"));
+        let decided = facts.decisions.get(&(run.clone(), row.invocation.to_string()));
+        let sent_again = decided.is_some_and(|decided| decided.last() == Some(&InvocationDecision::Retry));
         let expected = match (last, outcome) {
+            // More may have been done than the half.
+            (true, Outcome::CompensatableFailure) if sent_again => LedgerStatus::InDoubt,
             (true, Outcome::SideEffectCommitted) if row.status == LedgerStatus::Confirmed => {
                 LedgerStatus::Confirmed
             }

@@ -162,7 +162,7 @@ impl Row {
 }
 
 fn call(id: u32, kind: Kind) -> Call {
-    Call { id, salt: 0, kind, script: Vec::new(), word: Word::Truth, strict: false }
+    Call { id, salt: 0, kind, script: Vec::new(), again: Vec::new(), word: Word::Truth, strict: false }
 }
 
 fn head(kind: Kind) -> String {

@@ -30,14 +30,14 @@ pub(crate) struct Facts {
     pub(crate) decisions: BTreeMap<Invoked, Vec<InvocationDecision>>,
     winners: BTreeMap<Invoked, usize>,
     draws: BTreeMap<Invoked, u64>,
-    /// Keys of bodies that were called more than once.
-    repeated: BTreeSet<String>,
+    /// How often bodies were called, by key.
+    calls: BTreeMap<String, u32>,
 }
 
 impl Facts {
     pub(crate) fn of(lived: &Lived) -> Self {
-        let repeated = lived.deeds.iter().filter(|(_, deeds)| deeds.calls > 1).map(|(key, _)| key.clone());
-        let mut facts = Self { repeated: repeated.collect(), ..Self::default() };
+        let calls = lived.deeds.iter().map(|(key, deeds)| (key.clone(), deeds.calls));
+        let mut facts = Self { calls: calls.collect(), ..Self::default() };
         for (run, event) in
             lived.journals.iter().flat_map(|(run, events)| events.iter().map(move |event| (run, event)))
         {
@@ -356,7 +356,7 @@ impl Model<'_> {
                 Some(InvocationDecision::Happened) => Ending::Value,
                 Some(InvocationDecision::Retry) => {
                     let key = format!("aether:{}:{command}:{attempt}", scope.run);
-                    if self.facts.repeated.contains(&key) { Ending::Value } else { call.ending(attempt) }
+                    call.ending_of(attempt, self.facts.calls.get(&key).copied().unwrap_or(0))
                 }
                 Some(InvocationDecision::DidNotHappen)
                     if kind.on_unknown() == OnUnknown::Probe

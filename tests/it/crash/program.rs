@@ -61,6 +61,8 @@ pub(crate) struct Call {
     pub(crate) kind: Kind,
     /// How the attempts end; every later one with a value.
     pub(crate) script: Vec<Ending>,
+    /// How it ends when a key is sent again; every later time with a value.
+    pub(crate) again: Vec<Ending>,
     /// What the probe or the operator says about an attempt in doubt, or a person who is asked for consent.
     pub(crate) word: Word,
     /// Whether an error ends the block.
@@ -122,7 +124,7 @@ impl Call {
 
     /// The call that undoes this one.
     pub(crate) fn undoing(&self) -> Self {
-        Self { kind: Kind::Refund, script: Vec::new(), ..self.clone() }
+        Self { kind: Kind::Refund, script: Vec::new(), again: Vec::new(), ..self.clone() }
     }
 
     /// The call that is made where a person must agree to it: another one than was asked for, or none.
@@ -141,6 +143,16 @@ impl Call {
             // Nobody watches the clock of a body that changes nothing.
             Ending::Hang { .. } if !self.kind.changes_world() => Ending::Value,
             scripted => scripted,
+        }
+    }
+
+    /// How sending number `sending` of the key of an attempt ends, from 1.
+    pub(crate) fn ending_of(&self, attempt: u32, sending: u32) -> Ending {
+        match sending.checked_sub(2) {
+            Some(again) if self.kind.changes_world() => {
+                self.again.get(again as usize).copied().unwrap_or(Ending::Value)
+            }
+            _ => self.ending(attempt),
         }
     }
 
@@ -272,6 +284,18 @@ fn ending() -> impl Strategy<Value = Ending> {
     ]
 }
 
+/// How a key that is sent again ends.
+fn again() -> impl Strategy<Value = Ending> {
+    prop_oneof![
+        2 => Just(Ending::Value),
+        2 => Just(Ending::Failure(Class::Retryable)),
+        1 => Just(Ending::Failure(Class::Unclassified)),
+        1 => Just(Ending::Failure(Class::Permanent)),
+        1 => any::<bool>().prop_map(|happened| Ending::Unknown { happened }),
+        1 => Just(Ending::Panic),
+    ]
+}
+
 fn call(transactions: bool) -> impl Strategy<Value = Call> {
     let word = prop_oneof![4 => Just(Word::Truth), 1 => Just(Word::Nothing), 1 => Just(Word::Failure)];
     // A key within the store outlives its run: a fork cannot make the call again, which programs do not tell.
@@ -279,13 +303,9 @@ fn call(transactions: bool) -> impl Strategy<Value = Call> {
     let kinds = kinds.filter(|kind| transactions || *kind != Kind::Booked);
     let kind = proptest::sample::select(kinds.collect::<Vec<_>>());
     let script = prop_oneof![3 => Just(Vec::new()), 2 => vec(ending(), 1..4)];
-    (kind, script, word, prop::bool::weighted(0.2)).prop_map(|(kind, script, word, strict)| Call {
-        id: 0,
-        salt: 0,
-        kind,
-        script,
-        word,
-        strict,
+    let again = prop_oneof![1 => Just(Vec::new()), 1 => vec(again(), 1..3)];
+    (kind, script, again, word, prop::bool::weighted(0.2)).prop_map(|(kind, script, again, word, strict)| {
+        Call { id: 0, salt: 0, kind, script, again, word, strict }
     })
 }
 

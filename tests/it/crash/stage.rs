@@ -220,9 +220,7 @@ impl Stage {
     fn enter(&self, key: &str, call: &Call, attempt: u32) -> Visit {
         let mut world = self.world();
         world.note(Deed::Call, key);
-        // What is sent again under its key gets through.
-        let again = world.deeds[key].calls > 1 && call.kind.changes_world();
-        let ending = if again { Ending::Value } else { call.ending(attempt) };
+        let ending = call.ending_of(attempt, world.deeds[key].calls);
         let mut visit = Visit { waits: [Duration::ZERO; 2], ending, death: None };
         if let Some(life) = &mut world.life {
             // Nothing but a signal ends a process while the store runs a body.

@@ -56,7 +56,15 @@ impl Plan {
 /// What every run does.
 fn program() -> Block {
     let call = |id, kind| {
-        Node::Call(Call { id, salt: 0, kind, script: Vec::new(), word: Word::Truth, strict: false })
+        Node::Call(Call {
+            id,
+            salt: 0,
+            kind,
+            script: Vec::new(),
+            again: Vec::new(),
+            word: Word::Truth,
+            strict: false,
+        })
     };
     vec![
         call(1, Kind::Read),

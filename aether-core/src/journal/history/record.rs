@@ -11,8 +11,8 @@ use jiff::Timestamp;
 use serde::Deserialize;
 
 use crate::journal::event::{
-    CommandCommitted, Event, InvocationDecision, LimitAwaited, NodeStarted, StepRetried,
-    ToolInvocationFinished, TransactionFinished,
+    CommandCommitted, Event, InvocationDecision, InvocationResolved, LimitAwaited, NodeStarted, Resend,
+    StepRetried, ToolInvocationFinished, TransactionFinished,
 };
 use crate::vocabulary::budget::Budget;
 use crate::vocabulary::failure::{Failure, StepError};
@@ -86,6 +86,8 @@ pub struct Invocation {
     pub finished: Option<(Outcome, Result<Payload, Payload>)>,
     /// What was decided about its unknown outcome.
     pub decision: Option<InvocationDecision>,
+    /// When it is sent again, where that is the newest decision and waits.
+    pub resend: Option<Resend>,
     /// The ledger refused it.
     pub refused: bool,
 }
@@ -250,7 +252,7 @@ impl CommandRecord {
             Event::ToolInvocationStarted(e) => self.invoke(e.invocation, e.key, e.attempt, false),
             Event::ToolInvocationFinished(e) => self.end_invocation(e),
             Event::ToolInvocationRefused(e) => self.invoke(e.invocation, e.key, self.failed_attempts, true),
-            Event::InvocationResolved(e) => self.resolve(e.decision),
+            Event::InvocationResolved(e) => self.resolve(&e),
             Event::TimerScheduled(e) => {
                 self.class = Some(EffectClass::Time);
                 self.site = shared(e.site);
@@ -346,7 +348,8 @@ impl CommandRecord {
     }
 
     fn invoke(&mut self, id: InvocationId, key: IdempotencyKey, attempt: u32, refused: bool) {
-        let invocation = Invocation { id, key, attempt, finished: None, decision: None, refused };
+        let invocation =
+            Invocation { id, key, attempt, finished: None, decision: None, resend: None, refused };
         self.invocation = Some(Box::new(invocation));
     }
 
@@ -358,11 +361,11 @@ impl CommandRecord {
         }
     }
 
-    fn resolve(&mut self, decision: InvocationDecision) {
+    fn resolve(&mut self, resolved: &InvocationResolved) {
         if let Some(invocation) = &mut self.invocation {
-            invocation.decision = Some(decision);
+            (invocation.decision, invocation.resend) = (Some(resolved.decision), resolved.resend);
         }
-        if decision == InvocationDecision::DidNotHappen {
+        if resolved.decision == InvocationDecision::DidNotHappen {
             self.failed_attempts = self.invocation.take().map_or(1, |known| known.attempt.saturating_add(1));
         }
     }

@@ -100,6 +100,7 @@ fn resolved(id: &str, decision: InvocationDecision) -> Event {
         command: command(id),
         decision,
         actor: "ops".into(),
+        resend: None,
     }
     .into()
 }
@@ -260,6 +261,7 @@ fn an_invocation_carries_its_name_key_and_attempt() {
         attempt: 2,
         finished: None,
         decision: None,
+        resend: None,
         refused: false,
     };
     assert_eq!(*invocation, expected);
@@ -282,6 +284,16 @@ fn only_a_denial_ends_an_invocation_of_unknown_outcome() {
         let kept = record([intent("0:send", 3), resolved("0:send", decision)], "0");
         assert_eq!((kept.invocation.unwrap().decision, kept.failed_attempts), (Some(decision), 0));
     }
+}
+
+/// As a build wrote it that made another attempt when a call that it had made again failed.
+#[test]
+fn an_attempt_behind_a_call_that_was_made_again_is_the_newest() {
+    let again = resolved("0:send", InvocationDecision::Retry);
+    let known = record([intent("0:send", 0), again, retried("0:send", 0), intent("0:send", 1)], "0");
+    let invocation = known.invocation.unwrap();
+    assert_eq!((invocation.attempt, invocation.decision, invocation.resend), (1, None, None));
+    assert_eq!((invocation.key, known.failed_attempts), (key("0:send", 1), 1));
 }
 
 #[test]

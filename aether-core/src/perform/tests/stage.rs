@@ -98,6 +98,10 @@ pub(crate) enum Act {
     Writes(&'static str),
     /// Fails with this class.
     Fails(FailureClass),
+    /// Fails with this class, and asks to be left alone for so long.
+    FailsFor(FailureClass, Duration),
+    /// Panics.
+    Panics,
     /// Says that a callback will report the outcome.
     Awaits,
     /// Has this HTTP answer, and says that a callback will report the outcome.
@@ -140,6 +144,9 @@ impl Body for Script {
                 Ok(json("true"))
             }
             Act::Fails(class) => Err(refusal(class)),
+            Act::FailsFor(class, time) => Err(BodyError { retry_after: Some(time), ..refusal(class) }),
+            // Like a panic, without the noise.
+            Act::Panics => std::panic::resume_unwind(Box::new("bang")),
             Act::HandsOver(answer) => {
                 cx.note_http(json("{}"), json(answer));
                 let _pending = cx.callback().unwrap().pending();

@@ -188,17 +188,6 @@ fn a_step_that_may_retry_more_often_is_denied_as_often() {
     assert_eq!(stage.calls().len(), 6);
 }
 
-#[test]
-fn the_sends_of_a_new_attempt_are_counted_anew() {
-    let mut stage = take_stored_outcome(OnUnknown::Retry).acts(vec![Act::Fails(FailureClass::Unknown); 3]);
-    stage.options.retry = Some(Retry { max_retries: 1, delay: Duration::ZERO, ..Retry::NONE });
-    let stage = stage.acts([Act::Fails(FailureClass::Retryable)]);
-    let stage = stage.acts(vec![Act::Fails(FailureClass::Unknown); 3]);
-    let stage = stage.acts([Act::Returns("\"sent\"")]);
-    assert_eq!(stage.play().value(), "\"sent\"");
-    assert_eq!(stage.calls(), [vec![key(0); 5], vec![key(1); 4]].concat());
-}
-
 // ask
 
 #[test]

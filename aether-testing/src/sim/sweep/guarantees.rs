@@ -61,7 +61,7 @@ pub(super) fn check<W: Workflow>(
     if let Some(doubt) = crashed.doubts.iter().find(unexpected) {
         return Err(format!("{} is in doubt, though the crash did not cut it off", described(doubt)));
     }
-    if !expected.is_empty() {
+    if !expected.is_empty() || failed_again(&reference.report, crashed) {
         return Ok(());
     }
     same(&reference.report, report)?;
@@ -115,6 +115,14 @@ pub(super) fn must_stay<'a, W: Workflow>(
         events.iter().any(of)
     };
     left.iter().filter(fails).filter(|doubt| !is_reported(doubt)).collect()
+}
+
+/// Whether a call that was cut off and made again is in doubt: what it fails with then says nothing about the call before.
+fn failed_again<W: Workflow>(reference: &SimReport<W>, crashed: &Simulated<W>) -> bool {
+    let made_again = reference.log.iter().filter(|call| call.options.on_unknown == OnUnknown::Retry);
+    let made_again: BTreeSet<_> = made_again.map(|call| (&call.run, &call.command)).collect();
+    let in_doubt = |doubt: &Doubt| made_again.contains(&(&doubt.run, &doubt.command));
+    crashed.doubts.intersection(&crashed.left).any(in_doubt)
 }
 
 pub(super) fn described(doubt: &Doubt) -> String {
