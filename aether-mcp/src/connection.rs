@@ -139,7 +139,7 @@ impl Mcp {
     ) -> Result<Answer, McpError> {
         let request = async |service: &Service| service.call_tool_once(params).await;
         let unexpected = |reason: String| McpError::Unexpected { asked: asked.clone(), reason };
-        match self.ask(asked, at, limit, request).await? {
+        match self.ask(asked, at, limit, request).await.map_err(McpError::of_call)? {
             CallToolResponse::Complete(result) => {
                 ToolResult::of(result).map(Answer::Complete).map_err(|error| unexpected(error.to_string()))
             }
@@ -482,7 +482,7 @@ fn meaning(asked: Asked, at: Timestamp, error: &ServiceError) -> McpError {
     match error {
         ServiceError::McpError(said) => {
             let reason = said_in(said);
-            if refuses(said.code.0.into()) {
+            if refuses(said.code) {
                 McpError::Refused { asked, reason }
             } else {
                 McpError::Failed { asked, reason }
@@ -512,15 +512,14 @@ fn until_authorized(error: McpError) -> McpError {
 }
 
 /// Whether a JSON-RPC error of this code says that the server did not take the request.
-pub(crate) fn refuses(code: i64) -> bool {
-    [
-        ErrorCode::PARSE_ERROR,
-        ErrorCode::INVALID_REQUEST,
-        ErrorCode::METHOD_NOT_FOUND,
-        ErrorCode::INVALID_PARAMS,
-    ]
-    .iter()
-    .any(|refusal| i64::from(refusal.0) == code)
+fn refuses(code: ErrorCode) -> bool {
+    matches!(
+        code,
+        ErrorCode::PARSE_ERROR
+            | ErrorCode::INVALID_REQUEST
+            | ErrorCode::METHOD_NOT_FOUND
+            | ErrorCode::INVALID_PARAMS
+    )
 }
 
 fn http_meaning(asked: Asked, at: Timestamp, error: &StreamableHttpError<reqwest::Error>) -> McpError {
