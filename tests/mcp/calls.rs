@@ -133,7 +133,6 @@ async fn what_the_server_did_not_take_failed_and_is_not_sent_again() {
     for status in [
         "404 Not Found",
         "429 Too Many Requests\r\nretry-after: 1",
-        "503 Service Unavailable",
         "401 Unauthorized\r\nwww-authenticate: Bearer",
     ] {
         let (became, sent) = answered(Manner::Says(status)).await;
@@ -148,6 +147,9 @@ async fn what_says_nothing_about_the_tool_is_in_doubt_and_is_not_sent_again() {
     for manner in [
         Manner::Says("500 Internal Server Error"),
         Manner::Says("502 Bad Gateway"),
+        Manner::Says("503 Service Unavailable"),
+        Manner::Says("503 Service Unavailable\r\nretry-after: 1"),
+        Manner::Says("408 Request Timeout"),
         Manner::Says("200 OK"),
         Manner::Says("202 Accepted"),
         Manner::Says(elsewhere),

@@ -149,7 +149,7 @@ async fn a_lost_answer_ends_the_agent_and_is_not_called_again() {
 async fn what_the_server_says_counts_only_where_it_is_believed() {
     for (with, calls_made, rows) in [(With::Plain, 1, 1), (With::Trusted, 2, 0)] {
         let bench = bench([calls("bank__balance", &json!({})), says("done")]).await;
-        bench.server.behave(Manner::Says("503 Service Unavailable"));
+        bench.server.behave(Manner::Says("429 Too Many Requests"));
         let run = bench.engine.start::<help>(with).id("r").await.unwrap();
         while bench.server.asked("tools/call") < calls_made {
             tokio::time::sleep(std::time::Duration::from_millis(5)).await;
