@@ -24,7 +24,7 @@ use aether_core::store::{Purged, Store};
 use aether_core::workflow::call_step;
 use aether_effects::cassette::{Cassette, Mode};
 use aether_effects::environment::SystemEnvironment;
-use aether_effects::http::{Body, CxHttp, Download, HttpClient, HttpResponse, StepHttp};
+use aether_effects::http::{Body, CxHttp, Download, HttpClient, HttpResponse, StepHttp, Upload};
 use aether_encryption::{Encryption, Keys, SecretKey};
 use aether_sqlite::SqliteStore;
 use kit::files::{FileServer, Serving, content, header, sha256};
@@ -452,4 +452,32 @@ async fn an_answer_from_a_cassette_is_a_download_too() {
     assert_eq!(download.retry_after(), Some(Duration::from_secs(7)));
     let failure = Failure::from(download.error_for_status().unwrap_err());
     assert!(failure.to_string().contains("the body starts \"broken\""), "{failure}");
+}
+
+workflow!(SendFileTwice(cx, args: (String, String)) -> u16 {
+    let file = Upload::from(Path::new(&args.1));
+    let mut sent = 0;
+    for _ in 0..2 {
+        sent += cx.http().put(&args.0).body_from(file.clone()).send().await?.status;
+    }
+    Ok(sent)
+});
+
+#[tokio::test]
+async fn a_file_that_is_sent_twice_is_known_by_its_path_both_times() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("twice");
+    std::fs::write(&path, b"the file").unwrap();
+    let server = FileServer::start(b"thanks".to_vec(), &[]).await;
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let engine = builder_on(&store).start().await.unwrap();
+    let args = (server.url.clone(), path.to_str().unwrap().to_owned());
+    let run = engine.start::<SendFileTwice>(args).await.unwrap();
+    assert_eq!(run.result().await.unwrap(), 400);
+    for exchange in exchanges(&store, run.id()).await {
+        let text = exchange.request.as_str();
+        assert!(text.contains(r#""bytes":8"#) && text.contains(&sha256(b"the file")), "{text}");
+    }
+    // As another process does it: nothing is sent by which the second request could be known.
+    verify(&engine, run.id()).await;
 }

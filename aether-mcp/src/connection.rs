@@ -139,7 +139,7 @@ impl Mcp {
     ) -> Result<Answer, McpError> {
         let request = async |service: &Service| service.call_tool_once(params).await;
         let unexpected = |reason: String| McpError::Unexpected { asked: asked.clone(), reason };
-        match self.ask(asked, at, limit, request).await? {
+        match self.ask(asked, at, limit, request).await.map_err(McpError::of_call)? {
             CallToolResponse::Complete(result) => {
                 ToolResult::of(result).map(Answer::Complete).map_err(|error| unexpected(error.to_string()))
             }
@@ -482,7 +482,7 @@ fn meaning(asked: Asked, at: Timestamp, error: &ServiceError) -> McpError {
     match error {
         ServiceError::McpError(said) => {
             let reason = said_in(said);
-            if refuses(said.code.0.into()) {
+            if refuses(said.code) {
                 McpError::Refused { asked, reason }
             } else {
                 McpError::Failed { asked, reason }
@@ -512,15 +512,14 @@ fn until_authorized(error: McpError) -> McpError {
 }
 
 /// Whether a JSON-RPC error of this code says that the server did not take the request.
-pub(crate) fn refuses(code: i64) -> bool {
-    [
-        ErrorCode::PARSE_ERROR,
-        ErrorCode::INVALID_REQUEST,
-        ErrorCode::METHOD_NOT_FOUND,
-        ErrorCode::INVALID_PARAMS,
-    ]
-    .iter()
-    .any(|refusal| i64::from(refusal.0) == code)
+fn refuses(code: ErrorCode) -> bool {
+    matches!(
+        code,
+        ErrorCode::PARSE_ERROR
+            | ErrorCode::INVALID_REQUEST
+            | ErrorCode::METHOD_NOT_FOUND
+            | ErrorCode::INVALID_PARAMS
+    )
 }
 
 fn http_meaning(asked: Asked, at: Timestamp, error: &StreamableHttpError<reqwest::Error>) -> McpError {
@@ -537,7 +536,10 @@ fn http_meaning(asked: Asked, at: Timestamp, error: &StreamableHttpError<reqwest
             }
         }
         StreamableHttpError::SessionExpired => McpError::NotTaken { asked, reason, retry_after: None },
-        StreamableHttpError::HttpStatus(status) if matches!(status.status, 429 | 503) => {
+        // A proxy says 503 also where the server broke off after it had the call.
+        StreamableHttpError::HttpStatus(status)
+            if status.status == 429 || (status.status == 503 && !asked.changes_world) =>
+        {
             // The transport does not pass on the server's own date.
             let now = at.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string();
             let retry_after = status.retry_after.as_deref().and_then(|after| wait(after, Some(&now)));
@@ -572,7 +574,10 @@ mod tests {
     #[test]
     fn a_server_says_how_long_to_wait_in_seconds_or_by_a_date() {
         let at: Timestamp = "1994-11-06T08:49:37Z".parse().unwrap();
-        let asked = Asked { server: "bank".into(), tool: Some("pay".into()), changes_world: true };
+        let asked = |changes_world| Asked { server: "bank".into(), tool: Some("pay".into()), changes_world };
+        let status = |code, said: Option<&str>| {
+            StreamableHttpError::HttpStatus(HttpStatusError::new(code, said.map(str::to_owned)))
+        };
         for (said, seconds) in [
             (Some("7"), Some(7)),
             (Some("Sun, 06 Nov 1994 08:50:37 GMT"), Some(60)),
@@ -580,10 +585,13 @@ mod tests {
             (Some("soon"), None),
             (None, None),
         ] {
-            let status = HttpStatusError::new(503, said.map(str::to_owned));
-            let error = http_meaning(asked.clone(), at, &StreamableHttpError::HttpStatus(status));
-            assert_eq!(error.class(), FailureClass::Retryable);
-            assert_eq!(error.retry_after(), seconds.map(Duration::from_secs), "{said:?}");
+            for (code, changes_world) in [(429, true), (429, false), (503, false)] {
+                let error = http_meaning(asked(changes_world), at, &status(code, said));
+                assert_eq!(error.class(), FailureClass::Retryable, "{code}");
+                assert_eq!(error.retry_after(), seconds.map(Duration::from_secs), "{said:?}");
+            }
+            let error = http_meaning(asked(true), at, &status(503, said));
+            assert_eq!(error.class(), FailureClass::Unknown, "{said:?}");
         }
     }
 }

@@ -16,7 +16,6 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::bodies::{Call, REPEATABLE, SeeTask, StopTask, UpdateTask};
-use crate::connection::refuses;
 use crate::contract::Contract;
 use crate::error::{Asked, McpError};
 use crate::input::{InputAnswer, InputQuestion, Requests, Responses};
@@ -277,15 +276,7 @@ impl Driven {
         let (end, reason) = match ended {
             TaskState::Completed { result } => return Ok(result),
             TaskState::Failed { code, message } => {
-                let reason = format!("its task failed: {message} (code {code})");
-                if refuses(code) {
-                    return Err(StepError::App(self.failure(
-                        TaskEnd::Failed,
-                        reason,
-                        FailureClass::Permanent,
-                    )));
-                }
-                (TaskEnd::Failed, reason)
+                (TaskEnd::Failed, format!("its task failed: {message} (code {code})"))
             }
             TaskState::Cancelled => (TaskEnd::Cancelled, "its task was cancelled on the server".into()),
             TaskState::Unknown { message } => {

@@ -74,7 +74,8 @@ pub enum McpError {
         /// What the server said.
         reason: String,
     },
-    /// The server refused the call as it is: unknown tool, wrong arguments.
+    /// The server refused the call as it is: unknown tool, wrong arguments. A call that may change the world never ends
+    /// so, because servers answer this also after the tool has run: it ends with [`McpError::Failed`].
     #[error("{asked}: refused: {reason}")]
     Refused {
         /// What was asked for.
@@ -141,6 +142,15 @@ pub enum McpError {
 }
 
 impl McpError {
+    /// This error as the answer to a call. What looks like a refusal may have been made after the tool has run: servers
+    /// answer so where a result does not fit its schema, and pass on the codes of errors that tools throw.
+    pub(crate) fn of_call(self) -> Self {
+        match self {
+            Self::Refused { asked, reason } if asked.changes_world => Self::Failed { asked, reason },
+            error => error,
+        }
+    }
+
     /// What was asked of which server.
     pub fn asked(&self) -> &Asked {
         match self {
@@ -191,4 +201,18 @@ impl Classify for McpError {
 
 inventory::submit! {
     KnownError(|error| error.downcast_ref::<McpError>().map(ErrorHints::of))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_call_that_changes_nothing_was_surely_refused() {
+        for (changes_world, class) in [(true, FailureClass::Unknown), (false, FailureClass::Permanent)] {
+            let asked = Asked { server: "bank".into(), tool: Some("pay".into()), changes_world };
+            let refused = McpError::Refused { asked, reason: "no (code -32602)".into() };
+            assert_eq!(refused.of_call().class(), class);
+        }
+    }
 }

@@ -202,7 +202,8 @@ fn transport(error: &ToolExecutionError) -> Option<bool> {
 fn of_request(error: &(dyn Error + 'static)) -> Option<bool> {
     let error = error.downcast_ref::<reqwest::Error>()?;
     Some(match error.status() {
-        Some(status) => status.is_server_error() && status.as_u16() != 503,
+        // A server that drops work which takes too long says 408.
+        Some(status) => status.is_server_error() || status.as_u16() == 408,
         None => !error.is_connect() && !error.is_builder(),
     })
 }

@@ -133,17 +133,11 @@ async fn what_the_server_did_not_take_failed_and_is_not_sent_again() {
     for status in [
         "404 Not Found",
         "429 Too Many Requests\r\nretry-after: 1",
-        "503 Service Unavailable",
         "401 Unauthorized\r\nwww-authenticate: Bearer",
     ] {
         let (became, sent) = answered(Manner::Says(status)).await;
         assert!(matches!(became, Became::Failed(_)), "{status}: {became:?}");
         assert_eq!(sent, 1, "{status}");
-    }
-    for code in [-32602, -32601] {
-        let (became, sent) = answered(Manner::Error(code)).await;
-        assert!(matches!(became, Became::Failed(_)), "{code}: {became:?}");
-        assert_eq!(sent, 1, "{code}");
     }
 }
 
@@ -153,16 +147,35 @@ async fn what_says_nothing_about_the_tool_is_in_doubt_and_is_not_sent_again() {
     for manner in [
         Manner::Says("500 Internal Server Error"),
         Manner::Says("502 Bad Gateway"),
+        Manner::Says("503 Service Unavailable"),
+        Manner::Says("503 Service Unavailable\r\nretry-after: 1"),
+        Manner::Says("408 Request Timeout"),
         Manner::Says("200 OK"),
         Manner::Says("202 Accepted"),
         Manner::Says(elsewhere),
         Manner::Error(-32603),
+        Manner::Error(-32602),
+        Manner::Error(-32601),
+        Manner::Error(-32600),
+        Manner::Error(-32700),
         Manner::Error(-32000),
         Manner::Result(json!(7)),
     ] {
         let (became, sent) = answered(manner.clone()).await;
         assert!(matches!(became, Became::InDoubt(_)), "{manner:?}: {became:?}");
         assert_eq!(sent, 1, "{manner:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_read_that_the_server_refuses_fails_at_once() {
+    for code in [-32602, -32601, -32600, -32700] {
+        let server = HttpServer::start(Age::Newer).await;
+        server.behave(Manner::Error(code));
+        let engine = engine(&MemoryStore::new(), bank(Server::http(&server.url))).await;
+        let became = paid(&engine, Declared::Read).await;
+        assert!(matches!(&became, Became::Failed(text) if text.contains("refused")), "{code}: {became:?}");
+        assert_eq!(server.asked("tools/call"), 1, "{code}");
     }
 }
 

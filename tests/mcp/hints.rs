@@ -86,7 +86,7 @@ async fn call(hinted: Hinted, lost: bool) -> (EffectClass, bool, Became, usize) 
     if lost {
         server.cut(Some(Cut::After("tools/call", 20)));
     } else {
-        server.behave(Manner::Says("503 Service Unavailable"));
+        server.behave(Manner::Says("429 Too Many Requests"));
     }
     let store = MemoryStore::new();
     let shared: Arc<dyn Store> = Arc::new(store.clone());

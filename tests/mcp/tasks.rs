@@ -104,6 +104,7 @@ async fn an_end_without_a_result_is_typed_and_in_doubt_unless_it_changes_nothing
     let failed = |code: i64| json!({ "status": "failed", "error": { "code": code, "message": "no" } });
     for (end, kind) in [
         (failed(-32603), "Some(Failed)"),
+        (failed(-32602), "Some(Failed)"),
         (json!({ "status": "cancelled" }), "Some(Cancelled)"),
         (Value::Null, "Some(Expired)"),
     ] {
@@ -118,10 +119,6 @@ async fn an_end_without_a_result_is_typed_and_in_doubt_unless_it_changes_nothing
         let became = paid(&engine, Declared::ReadTask).await;
         assert!(matches!(&became, Became::Failed(_)), "{end}: {became:?}");
     }
-    let server = tasking(task(0, failed(-32602))).await;
-    let engine = engine(&MemoryStore::new(), bank(Server::http(&server.url))).await;
-    let became = paid(&engine, Declared::Not).await;
-    assert!(matches!(&became, Became::Failed(text) if text.contains("its task failed: no")), "{became:?}");
 }
 
 #[tokio::test]

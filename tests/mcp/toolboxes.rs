@@ -58,6 +58,7 @@ enum With {
     Trusted,
     Approval,
     LargeApproval,
+    ApprovedRead,
 }
 
 #[derive(Deserialize)]
@@ -73,6 +74,7 @@ async fn help(cx: &mut Cx, with: With) -> Result<AgentReport> {
         With::Plain => plain,
         With::Trusted => plain.trust_annotations(),
         With::Approval => plain.contract("pay", Contract::tool().needs_approval()),
+        With::ApprovedRead => plain.contract("pay", Contract::read().needs_approval()),
         With::LargeApproval => {
             let large =
                 |args: &aether::effect::Payload| args.decode::<Pay>().map_or(true, |it| it.cents > 100);
@@ -147,7 +149,7 @@ async fn a_lost_answer_ends_the_agent_and_is_not_called_again() {
 async fn what_the_server_says_counts_only_where_it_is_believed() {
     for (with, calls_made, rows) in [(With::Plain, 1, 1), (With::Trusted, 2, 0)] {
         let bench = bench([calls("bank__balance", &json!({})), says("done")]).await;
-        bench.server.behave(Manner::Says("503 Service Unavailable"));
+        bench.server.behave(Manner::Says("429 Too Many Requests"));
         let run = bench.engine.start::<help>(with).id("r").await.unwrap();
         while bench.server.asked("tools/call") < calls_made {
             tokio::time::sleep(std::time::Duration::from_millis(5)).await;
@@ -201,9 +203,9 @@ async fn a_server_that_renames_its_tools_in_mid_run_is_no_divergence() {
     assert_eq!(bench.server.executed(), 1);
     engine.verify(run.id()).await.unwrap();
 
-    // An agent that goes on is told that the tool is gone.
+    // An agent whose call changes nothing is told that the tool is gone.
     let bench = self::bench([pay(), pay(), says("done")]).await;
-    let run = bench.engine.start::<help>(With::Approval).id("r").await.unwrap();
+    let run = bench.engine.start::<help>(With::ApprovedRead).id("r").await.unwrap();
     let first = approval(&bench.engine, run.id()).await;
     bench.engine.approve(run.id(), &first, "ann").await.unwrap();
     let second = loop {

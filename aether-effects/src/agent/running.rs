@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use aether_core::budget::{BudgetKind, OverBudget};
 use aether_core::failure::{Failure, StepError};
+use aether_core::outcome::FailureClass;
 use aether_core::payload::Payload;
 use aether_core::workflow::Cx;
 use serde_json::Value;
@@ -343,6 +344,74 @@ fn told(tool: &AgentTool, error: StepError<Failure>) -> Result<String, StepError
         // What the budget allows is not for the model to decide, either.
         StepError::OverBudget(_) | StepError::InDoubt(_) | StepError::Cancelled(_) => Err(error),
         StepError::Panicked(_) | StepError::Unrecordable(_) if tool.changes_world() => Err(error),
+        // In doubt behind something else, such as a child run that failed with it.
+        StepError::App(failure) | StepError::Exhausted(failure)
+            if tool.changes_world() && failure.class() == FailureClass::Unknown =>
+        {
+            Err(error)
+        }
         _ => Ok(format!("error: {error}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use aether_core::payload::PayloadError;
+    use aether_core::workflow::BoxEffect;
+
+    use super::super::toolbox::RuntimeTool;
+    use super::*;
+
+    /// A tool that only says whether it changes something.
+    struct Stub {
+        changes_world: bool,
+    }
+
+    impl RuntimeTool for Stub {
+        fn name(&self) -> &str {
+            "stub"
+        }
+
+        fn description(&self) -> &str {
+            "Does nothing."
+        }
+
+        fn schema(&self) -> &Value {
+            &Value::Null
+        }
+
+        fn changes_world(&self) -> bool {
+            self.changes_world
+        }
+
+        fn check(&self, _args: &Payload) -> Result<(), PayloadError> {
+            Ok(())
+        }
+
+        fn call<'c>(
+            &'c self,
+            cx: &'c mut Cx,
+            _args: Payload,
+        ) -> BoxEffect<'c, Result<String, StepError<Failure>>> {
+            cx.scoped(|_| async { Ok(String::new()) })
+        }
+    }
+
+    #[test]
+    fn a_call_in_doubt_is_not_told_to_the_model_whatever_it_is_wrapped_in() {
+        let in_doubt = || Failure::unknown("nobody knows").context("the child run failed");
+        let plain = || Failure::permanent("no such user");
+        for changes_world in [true, false] {
+            let tool = AgentTool::Runtime(Arc::new(Stub { changes_world }));
+            for error in [StepError::App(in_doubt()), StepError::Exhausted(in_doubt())] {
+                assert_eq!(told(&tool, error).is_err(), changes_world);
+            }
+            for error in [StepError::App(plain()), StepError::Exhausted(plain())] {
+                assert!(told(&tool, error).is_ok());
+            }
+            assert!(told(&tool, StepError::InDoubt(in_doubt())).is_err());
+        }
     }
 }

@@ -88,7 +88,7 @@ impl Draft {
     }
 
     pub(crate) fn body_from(&mut self, upload: Upload) {
-        (self.body, self.upload) = (None, Some(upload));
+        (self.body, self.upload) = (None, Some(upload.for_one_request()));
     }
 
     pub(crate) fn timeout(&mut self, timeout: Duration) {
@@ -129,16 +129,30 @@ impl Draft {
         });
         let mut asked = serde_json::json!({ "method": method, "url": url, "body": body });
         if let Some(upload) = &self.upload {
-            asked["body"] = serde_json::json!({ "from": upload.record() });
+            asked["body"] = serde_json::json!({ "from": upload.name() });
         }
         Payload::encode(&asked)
     }
 
-    /// What is recorded of the request. A body over `max_body` bytes is left out.
+    /// What the command of a workflow is known by.
+    pub(crate) fn arguments(&self) -> Result<Payload, PayloadError> {
+        self.recorded(&BTreeSet::new(), usize::MAX, Upload::name)
+    }
+
+    /// What is noted of the request with its exchange. A body over `max_body` bytes is left out.
     pub(crate) fn record(
         &self,
         recorded: &BTreeSet<String>,
         max_body: usize,
+    ) -> Result<Payload, PayloadError> {
+        self.recorded(recorded, max_body, Upload::record)
+    }
+
+    fn recorded(
+        &self,
+        recorded: &BTreeSet<String>,
+        max_body: usize,
+        upload: fn(&Upload) -> RecordedUpload,
     ) -> Result<Payload, PayloadError> {
         let Exchange { method, url } = self.exchange();
         let headers = match &self.url {
@@ -146,7 +160,7 @@ impl Draft {
             Err(_) => BTreeMap::new(),
         };
         let body = self.body.clone().map(Body::of).filter(|body| body.recorded_len() <= max_body);
-        let body_from = self.upload.as_ref().map(Upload::record);
+        let body_from = self.upload.as_ref().map(upload);
         Payload::encode(&RecordedRequest { method, url, headers, body, body_from })
     }
 }

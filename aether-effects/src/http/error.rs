@@ -194,7 +194,11 @@ impl Classify for HttpError {
             Self::NotConnected { .. } | Self::Cancelled { .. } | Self::Held { .. } | Self::Queued { .. } => {
                 FailureClass::Retryable
             }
-            Self::Status { status: 408 | 425 | 429 | 503, .. } => FailureClass::Retryable,
+            Self::Status { status: 425 | 429, .. } => FailureClass::Retryable,
+            // Both are also answered where the work had begun: a handler that ran too long is dropped half-way with 408, and
+            // a proxy says 503 of a server that broke off after it had the request, whatever its `Retry-After`.
+            Self::Status { status: 408 | 503, .. } if changes_world => FailureClass::Unknown,
+            Self::Status { status: 408, .. } => FailureClass::Retryable,
             Self::Status { status, .. } if *status < 500 => FailureClass::Permanent,
             _ if changes_world => FailureClass::Unknown,
             Self::Timeout { .. } | Self::Lost { .. } | Self::Status { .. } => FailureClass::Retryable,

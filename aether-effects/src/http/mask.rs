@@ -123,6 +123,19 @@ pub(crate) fn url(url: &Url) -> String {
     masked.to_string()
 }
 
+/// Whether [`url`] leaves out what a server tells resources apart by. A fragment it never sees.
+pub(crate) fn hides(url: &Url) -> bool {
+    let has_user = !url.username().is_empty() || url.password().is_some();
+    has_user || url.query_pairs().any(|(name, _)| is_secret(&name))
+}
+
+/// Whether [`url`] made this text of a URL with secrets.
+pub(crate) fn is_masked(text: &str) -> bool {
+    Url::parse(text).is_ok_and(|url| {
+        url.username() == MASK || url.query_pairs().any(|(name, value)| value == MASK && is_secret(&name))
+    })
+}
+
 /// A text that should have been a URL, cut before anything that may be secret.
 pub(crate) fn unparsable(text: &str) -> String {
     let end = text.find(['?', '#']).unwrap_or(text.len());
@@ -171,6 +184,17 @@ mod tests {
         assert_eq!(masked("https://h/?q=x&api_key=s3cret"), "https://h/?q=x&api_key=***");
         assert_eq!(masked("https://h/?X-Amz-Signature=s&b=2"), "https://h/?X-Amz-Signature=***&b=2");
         assert_eq!(masked("https://h/?monkey=1"), "https://h/?monkey=1");
+        for (text, hidden) in [
+            ("https://me:pw@h.example/p", true),
+            ("https://h/item?key=users/7", true),
+            ("https://h/item?id=7#frag", false),
+        ] {
+            assert_eq!(
+                (hides(&Url::parse(text).unwrap()), is_masked(&masked(text))),
+                (hidden, hidden),
+                "{text}"
+            );
+        }
         assert_eq!(unparsable("user:pw@host/path?token=1"), "host/path");
     }
 

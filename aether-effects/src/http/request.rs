@@ -1,6 +1,5 @@
 //! Building a request, in a workflow or in a step's body, and sending it by way of the context it came from.
 
-use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -300,7 +299,7 @@ impl<'c> HttpRequest<&'c mut Cx> {
         let Self { cx, draft, idempotent, retry } = self;
         let options = options(&draft.method, idempotent, retry);
         let name = format!("http.{}", draft.method.as_str().to_ascii_lowercase());
-        let args = draft.record(&BTreeSet::new(), usize::MAX);
+        let args = draft.arguments();
         cx.effect(name, options, args, Arc::new(WorkflowRequest::<A>(draft, PhantomData)))
     }
 }
@@ -330,15 +329,16 @@ impl<A: Answer> step::Body for WorkflowRequest<A> {
         })
     }
 
-    /// A former build recorded headers that are known to hold credentials by now.
+    /// A former build recorded headers that are known to hold credentials by now, and what it had sent of a file.
     fn canonical_args(&self, args: &Payload) -> Result<Payload, PayloadError> {
         let mut recorded: serde_json::Value = args.decode()?;
+        let forgot = Upload::forget_sent(&mut recorded);
         let Some(headers) = recorded.get_mut("headers").and_then(serde_json::Value::as_object_mut) else {
             return Ok(args.clone());
         };
         let all = headers.len();
         headers.retain(|name, _| !mask::is_forbidden(name));
-        if headers.len() == all { Ok(args.clone()) } else { Payload::encode(&recorded) }
+        if headers.len() == all && !forgot { Ok(args.clone()) } else { Payload::encode(&recorded) }
     }
 
     /// The wait for the host, unless nothing keeps the request back.
@@ -401,5 +401,31 @@ impl HttpRequest<StepCx> {
             Ok(answer) => answer,
             Err(error) => Err(HttpError::Invalid { exchange: invalid, reason: error.to_string() }),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn the_arguments_of_an_upload_are_its_source_also_where_a_former_build_recorded_what_it_had_sent() {
+        let mut draft = Draft::new(Method::PUT, "https://backup.example.com/a");
+        draft.body_from(Path::new("/srv/a").into());
+        let arguments = draft.arguments().unwrap();
+        assert!(arguments.as_str().contains(r#""body_from":{"file":"/srv/a"}"#), "{arguments:?}");
+        let mut former: serde_json::Value = arguments.decode().unwrap();
+        former["body_from"] = json!({ "file": "/srv/a", "bytes": 7, "sha256": "ab" });
+        let body = WorkflowRequest::<HttpResponse>(draft, PhantomData);
+        for recorded in [&arguments, &Payload::encode(&former).unwrap()] {
+            assert_eq!(step::Body::canonical_args(&body, recorded).unwrap(), arguments);
+        }
+        former["body_from"] = json!({ "bytes": 7, "sha256": "ab" });
+        let download = Payload::encode(&former).unwrap();
+        assert_eq!(step::Body::canonical_args(&body, &download).unwrap(), download);
     }
 }

@@ -126,8 +126,8 @@ impl HttpResponse {
     /// The response itself, if its status is below 400.
     ///
     /// # Errors
-    /// [`HttpError::Status`] otherwise. 408, 425, 429 and 503 are retryable and other 4xx permanent; any other 5xx
-    /// is retryable for a safe method, and leaves the outcome unknown for one that may have changed the world.
+    /// [`HttpError::Status`] otherwise. 425 and 429 are retryable. 408 and every 5xx are retryable for a safe method, and
+    /// leave the outcome unknown for one that may have changed the world. Any other 4xx is permanent.
     pub fn error_for_status(self) -> Result<Self, HttpError> {
         match status_error(self.exchange(), self.status, self.retry_after(), &self.text()) {
             Some(error) => Err(error),

@@ -64,14 +64,41 @@ impl Upload {
         Self { source, sent: Arc::default() }
     }
 
-    /// What is recorded of it: of a file, digest and length once it was sent.
+    /// The same for a request of its own: what another one sends is not known here.
+    pub(crate) fn for_one_request(self) -> Self {
+        Self::new(self.source)
+    }
+
+    /// What a request is known by that sends it: nothing that only sending it tells.
+    pub(crate) fn name(&self) -> RecordedUpload {
+        match &self.source {
+            Source::Download(of) => {
+                RecordedUpload { file: None, bytes: Some(of.bytes), sha256: Some(of.sha256.clone()) }
+            }
+            Source::File(path) => {
+                RecordedUpload { file: Some(path.display().to_string()), bytes: None, sha256: None }
+            }
+        }
+    }
+
+    /// What is noted of it with an exchange: of a file also digest and length, once it was sent.
     pub(crate) fn record(&self) -> RecordedUpload {
-        let (file, sent) = match &self.source {
-            Source::Download(of) => (None, Some(Sent { bytes: of.bytes, sha256: of.sha256.clone() })),
-            Source::File(path) => (Some(path.display().to_string()), lock(&self.sent).clone()),
-        };
-        let (bytes, sha256) = sent.map(|sent| (sent.bytes, sent.sha256)).unzip();
-        RecordedUpload { file, bytes, sha256 }
+        let name = self.name();
+        match lock(&self.sent).clone() {
+            Some(Sent { bytes, sha256 }) if name.file.is_some() => {
+                RecordedUpload { bytes: Some(bytes), sha256: Some(sha256), ..name }
+            }
+            _ => name,
+        }
+    }
+
+    /// The recorded arguments of a request without what a former build recorded of a file that it had sent before.
+    pub(crate) fn forget_sent(arguments: &mut serde_json::Value) -> bool {
+        let upload = arguments.get_mut("body_from").and_then(serde_json::Value::as_object_mut);
+        let Some(upload) = upload.filter(|upload| upload.contains_key("file")) else { return false };
+        let all = upload.len();
+        upload.retain(|name, _| name == "file");
+        upload.len() < all
     }
 
     /// Begins to read it.

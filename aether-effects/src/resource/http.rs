@@ -1,5 +1,7 @@
 //! What an HTTP server keeps: its entity tag, or the SHA-256 of its body, or only whether it is there.
 
+use std::future::ready;
+
 use aether_core::failure::{Failure, Result};
 use aether_core::id::RunId;
 use aether_core::journal::event::StateChanged;
@@ -11,7 +13,7 @@ use futures_util::future::BoxFuture;
 use reqwest::{Method, Url};
 use sha2::{Digest as _, Sha256};
 
-use super::kind::{ABSENT, HTTP};
+use super::kind::{ABSENT, HTTP, HTTP_MASKED};
 use crate::http::client::HttpClient;
 use crate::http::draft::Draft;
 use crate::http::exchange::send;
@@ -23,6 +25,9 @@ use crate::http::response::HttpResponse;
 /// A recorded entity tag must be the same (whether it is weak does not count), else a recorded SHA-256 of the body;
 /// with neither recorded, the status must be 200 to 299; after a deletion it must be 404 or 410. A server that cannot
 /// answer now (408, 425, 429, 5xx, no connection) is asked again; one that refuses (401, 403) is not.
+///
+/// It asks for the URL that is recorded. What is found at a URL whose secrets are masked is not reported as `http`, so that
+/// nobody looks at it; where a former build did so, it is taken as it was left, with a warning in the log.
 ///
 /// ```
 /// use aether_effects::http::HttpClient;
@@ -103,7 +108,12 @@ impl Verifier for HttpVerifier {
         "http"
     }
 
-    fn look<'a>(&'a self, _: &'a RunId, change: &'a StateChanged) -> BoxFuture<'a, Result<Inspection>> {
+    fn look<'a>(&'a self, run: &'a RunId, change: &'a StateChanged) -> BoxFuture<'a, Result<Inspection>> {
+        if mask::is_masked(&change.id) {
+            tracing::warn!(target: "aether::step", %run, command = %change.command, id = change.id,
+                "a resource is not looked at: its URL is recorded with its secrets masked");
+            return Box::pin(ready(Ok(Inspection::Unchanged)));
+        }
         Box::pin(self.see(change))
     }
 
@@ -131,11 +141,24 @@ fn body_digest(response: &HttpResponse) -> String {
     format!("sha256:{}", hex(&Sha256::digest(response.bytes())))
 }
 
+/// Kind and name of what is found at `url`. A masked URL finds nothing, or something else: a digest tells two of them apart,
+/// and by its kind nobody looks at it.
+fn identity(run: &RunId, url: &str) -> (&'static str, String) {
+    match Url::parse(url) {
+        Ok(parsed) if mask::hides(&parsed) => {
+            let digest = hex(&Sha256::digest(format!("{run} {parsed}")));
+            (HTTP_MASKED, format!("{} {}", mask::url(&parsed), &digest[..16]))
+        }
+        Ok(parsed) => (HTTP, mask::url(&parsed)),
+        Err(_) => (HTTP, url.to_owned()),
+    }
+}
+
 /// Reports a resource as `response` shows it.
 pub(crate) fn report(cx: &StepCx, url: &str, response: &HttpResponse) {
-    let id = Url::parse(url).map_or_else(|_| url.to_owned(), |url| mask::url(&url));
+    let (kind, id) = identity(cx.run_id(), url);
     let gone = matches!(response.status, 404 | 410) || (response.method == "DELETE" && response.is_success());
-    let mut changed = cx.changed(HTTP, &id, &response.method.to_ascii_lowercase());
+    let mut changed = cx.changed(kind, &id, &response.method.to_ascii_lowercase());
     if gone {
         changed = changed.version(ABSENT);
     } else if response.method == "GET" && response.is_success() {
@@ -148,4 +171,44 @@ pub(crate) fn report(cx: &StepCx, url: &str, response: &HttpResponse) {
         changed = changed.external_ref(location);
     }
     drop(changed);
+}
+
+#[cfg(test)]
+mod tests {
+    use aether_core::id::CommandId;
+
+    use super::*;
+
+    fn run() -> RunId {
+        "r".parse().unwrap()
+    }
+
+    #[test]
+    fn what_is_found_at_a_masked_url_has_a_kind_and_a_name_of_its_own() {
+        assert_eq!(identity(&run(), "https://h/item?id=7#top"), (HTTP, "https://h/item?id=7".into()));
+        let names = ["users/7", "users/8"].map(|key| {
+            let (kind, name) = identity(&run(), &format!("https://h/item?key={key}"));
+            assert_eq!(kind, HTTP_MASKED);
+            assert!(name.starts_with("https://h/item?key=*** ") && !name.contains("users"), "{name}");
+            name
+        });
+        assert_ne!(names[0], names[1]);
+        assert_eq!(identity(&run(), "https://h/item?key=users/7").1, names[0]);
+    }
+
+    #[tokio::test]
+    async fn a_masked_url_that_a_former_build_recorded_is_not_asked_for() {
+        let change = StateChanged {
+            command: "0:put".parse::<CommandId>().unwrap(),
+            resource: HTTP.into(),
+            // Nobody listens there.
+            id: "http://127.0.0.1:9/item?key=***".into(),
+            operation: "put".into(),
+            version: None,
+            etag: Some("1".into()),
+            external_ref: None,
+        };
+        let looked = HttpVerifier::default().look(&run(), &change).await;
+        assert_eq!(looked.unwrap(), Inspection::Unchanged);
+    }
 }

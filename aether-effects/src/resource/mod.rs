@@ -27,5 +27,5 @@ pub(crate) mod step;
 
 pub use file::FileVerifier;
 pub use http::HttpVerifier;
-pub use kind::{FILE, HTTP};
+pub use kind::{FILE, HTTP, HTTP_MASKED};
 pub use step::StepResources;

@@ -22,7 +22,10 @@ pub trait StepResources {
     /// its body, and its `Location`; after a `DELETE`, a 404 or a 410, that there is nothing. With neither tag nor
     /// body, all that can be confirmed later is that there is something.
     ///
-    /// The URL is recorded with its secrets masked; credentials belong into the verifier's client.
+    /// The URL is recorded with its secrets masked; credentials belong into the verifier's client. Where something is masked
+    /// (a user name, the value of a parameter such as `key`, `session` or `token`), nobody can look at it later: the change
+    /// is recorded as kind `http-masked`, under the masked URL and a digest, with a warning in the log. It is not inspected
+    /// unless the step declares that kind and the program has a verifier of its own for it.
     fn changed_http(&self, url: &str, response: &HttpResponse);
 }
 
