@@ -195,8 +195,7 @@ async fn paid_by_key(cx: &mut Cx) -> Result<String> {
 
 #[tokio::test]
 async fn a_tool_that_is_refused_when_it_is_called_again_may_be_in_doubt_after_a_crash() {
-    let refused = |_| Err(Failure::permanent("the bank is closed"));
-    let sim = Sim::new::<paid_by_key>().stub::<pay_by_key>(refused);
+    let sim = Sim::new::<paid_by_key>().stub::<pay_by_key>(|_| Err(Failure::permanent("the bank is closed")));
     sim.run(()).await.assert_failed();
     sim.crash_at_every_append(()).await;
 }

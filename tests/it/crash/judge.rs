@@ -12,7 +12,7 @@ use aether::view::Status;
 
 use super::lives::{Invoked, Lived};
 use super::model::{Expected, Facts, Prediction, UNCALLED, predict};
-use super::program::{Block, Call, Ending, Word};
+use super::program::{Block, Call, Class, Ending, Word};
 use super::steps::Kind;
 use crate::view_pages::held_against_pages;
 
