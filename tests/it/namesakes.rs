@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use aether::definition::Workflow;
 use aether::engine::RunEnd;
-use aether::people::{WaitFilter, Waiting};
+use aether::people::Waiting;
 use aether::prelude::*;
 use aether::store::event::Event;
 
@@ -70,10 +70,12 @@ pub(crate) async fn end(engine: &Engine, run: &str) -> RunEnd {
     let handle = engine.find(run).await.unwrap();
     let agreeing = async {
         loop {
-            for wait in engine.all_pending(WaitFilter::for_reply()).await.unwrap().waits {
+            // From the journal: a run that was planted is in no list.
+            for wait in engine.pending(handle.id()).await.unwrap() {
                 let _decided_before = match wait.waiting {
+                    Waiting::Approval => engine.approve(&wait.run, &wait, "ann").await,
                     Waiting::Question => engine.answer(&wait.run, &wait, &3_u32, "ann").await,
-                    _ => engine.approve(&wait.run, &wait, "ann").await,
+                    _ => continue,
                 };
             }
             tokio::time::sleep(Duration::from_millis(5)).await;

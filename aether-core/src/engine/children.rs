@@ -104,11 +104,6 @@ impl Children for ChildRuns {
         })
     }
 
-    fn has(&self, path: &str) -> bool {
-        let (module, name) = path.rsplit_once("::").unwrap_or(("", path));
-        self.engine().is_ok_and(|inner| inner.has_workflow(name, module))
-    }
-
     fn ended(&self, child: RunId) -> BoxFuture<'static, Result<Option<ChildEnd>, StoreError>> {
         let inner = self.engine();
         Box::pin(async move {

@@ -257,11 +257,6 @@ impl Inner {
         self.registry().has(name)
     }
 
-    /// Whether there is a version of this workflow, in this very module.
-    pub(super) fn has_workflow(&self, name: &str, module: &str) -> bool {
-        self.registry().all().any(|known| (known.def.name, known.def.module) == (name, module))
-    }
-
     pub(super) fn workflow_names(&self) -> Vec<String> {
         self.registry().names()
     }

@@ -28,6 +28,7 @@ use crate::engine::shared_clock;
 use crate::engine::{purging, transactions, worker};
 use crate::policy::verifiers::Verifiers;
 use crate::run::leases::Leases;
+use crate::run::program::RegisteredWorkflow;
 use crate::run::shared::EngineShared;
 use crate::sched::{AtomicBool, HashMap, Mutex, Notify, OnceCell, RwLock, Semaphore, SharedLock, spawn};
 use crate::step::body::RegisteredStep;
@@ -146,6 +147,7 @@ impl EngineBuilder {
             grace: self.grace,
             cancel_grace: self.cancel_grace,
             steps: program.steps,
+            workflows: program.registry.all().map(RegisteredWorkflow::path).collect(),
             observers: broadcast::channel(4096).0,
             redaction: self.redaction,
         };

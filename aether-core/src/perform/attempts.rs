@@ -179,7 +179,7 @@ impl StepCall {
     /// Matches the call with history. Arguments that are recorded in an older encoding stay as they are recorded.
     async fn match_history(&self) -> Matched {
         let normalize = |recorded: &Payload| self.normal_args(recorded);
-        let path = Some(&*self.path);
+        let path = &*self.path;
         let requested = Requested { args: &self.args, digest: &self.digest, path, normalize: &normalize };
         let (digest, site) = (Some(&self.digest), || self.site.map(SourceLine::text));
         self.run.request_with(&self.command, self.options.class, digest, Some(&requested), &site).await

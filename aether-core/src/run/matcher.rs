@@ -29,7 +29,7 @@ impl Run {
     }
 
     /// As [`Run::request`]. Where the digests differ, `args` tell whether the recorded arguments are the same ones in an
-    /// older encoding; and a step that is linked is not taken for another one of its name.
+    /// older encoding; and what is linked is not taken for a namesake in another module.
     pub(crate) async fn request_with(
         &self,
         command: &CommandId,
@@ -49,18 +49,21 @@ impl Run {
             } else {
                 Matched::Begun(Box::new(found.clone()))
             };
-            if let Some((recorded, requested)) = self.other_step(found, args) {
+            if found.command == *command
+                && let Some((recorded, requested)) = self.namesake(found, args)
+            {
                 let of = |side: CommandSummary, path: &str| CommandSummary {
                     command: CommandId::from(format!("{} of {path}", side.command)),
                     ..side
                 };
-                return Err((of(recorded_side(found, class), recorded), Some(of(side(), requested))));
+                let recorded = of(recorded_side(found, class), recorded);
+                return Err(Box::new((recorded, Some(of(side(), requested)))));
             }
             if found.command == *command && same_class {
                 let recorded = (!same_digest).then(|| (found.input.clone(), recorded_side(found, class)));
                 return Ok((matched, recorded));
             }
-            Err((recorded_side(found, class), None))
+            Err(Box::new((recorded_side(found, class), None)))
         });
         let matched = match compared {
             None => {
@@ -76,7 +79,8 @@ impl Run {
                 }
                 matched
             }
-            Some(Err((recorded, requested))) => {
+            Some(Err(sides)) => {
+                let (recorded, requested) = *sides;
                 return self.diverged(Some(recorded), Some(requested.unwrap_or_else(side))).await;
             }
         };
@@ -86,15 +90,15 @@ impl Run {
         if answered && verdict == Verdict::Execute && has_body(class) { Matched::New } else { matched }
     }
 
-    /// The paths of the recorded step and of the one that is called, where they are two of one name. A step that was moved to
-    /// another module is known by its name, as long as its old path is free.
-    fn other_step<'s>(
+    /// The paths of the recorded step, or child workflow, and of the one that is called, where they are two of one name. What
+    /// was moved to another module is known by its name, as long as its old path is free.
+    fn namesake<'s>(
         &self,
         found: &'s CommandRecord,
         asked: Option<&Requested<'s>>,
     ) -> Option<(&'s str, &'s str)> {
-        let (recorded, requested) = (found.path.as_deref()?, asked?.path?);
-        let is_other = recorded != requested && self.shared.steps.contains_key(recorded);
+        let (recorded, requested) = (found.path.as_deref()?, asked?.path);
+        let is_other = recorded != requested && self.shared.has(recorded);
         is_other.then_some((recorded, requested))
     }
 

@@ -16,8 +16,8 @@ pub(crate) struct Requested<'a> {
     pub(crate) args: &'a Payload,
     /// Their digest.
     pub(crate) digest: &'a Digest,
-    /// Path of the step that is called, where it is a step.
-    pub(crate) path: Option<&'a str>,
+    /// Path of the step, or of the workflow of the child run.
+    pub(crate) path: &'a str,
     /// How recorded arguments are brought to today's encoding.
     pub(crate) normalize: &'a Normalize<'a>,
 }

@@ -2,6 +2,7 @@
 //!
 //! Promise: read-only once the engine runs; what changes is in the store.
 
+use std::collections::BTreeSet;
 use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
@@ -66,6 +67,8 @@ pub(crate) struct EngineShared {
     pub(crate) cancel_grace: Duration,
     /// Steps by their unique names.
     pub(crate) steps: HashMap<&'static str, RegisteredStep>,
+    /// The workflows that are linked, by module and the name that their versions share.
+    pub(crate) workflows: BTreeSet<String>,
     pub(crate) streams: Arc<StreamHub>,
     /// Held while a limit on steps is written: tasks of one process need not overtake each other.
     pub(crate) booking: SharedLock<()>,
@@ -88,6 +91,11 @@ impl EngineShared {
             self.leases.renewed(began, self.environment.monotonic());
         }
         Ok(lost)
+    }
+
+    /// Whether a step or a workflow with this path is linked.
+    pub(crate) fn has(&self, path: &str) -> bool {
+        self.steps.contains_key(path) || self.workflows.contains(path)
     }
 
     /// How often the lease on `run` may have been over. What the store says of a claim after this was read, and before it

@@ -108,7 +108,7 @@ async fn ended(journal: &Journal, build: &str) -> (RunEnd, Journal) {
 
 #[tokio::test]
 async fn a_mark_on_which_nothing_rests_does_not_bind_the_run() {
-    let begun = Journal { run: "priced".into(), events: vec![created("priced", "8")] };
+    let begun = Journal { run: "priced".into(), events: vec![created("priced", r#"{"item":8}"#)] };
     // The other branch has come to its end meanwhile.
     let stocked = |journal: &Journal| journal.count("command_committed", "in_stock") == 1;
     let waits = |journal: &Journal| stocked(journal) && journal.count("wait_started", "signal") == 1;
@@ -129,7 +129,7 @@ async fn a_mark_on_which_nothing_rests_does_not_bind_the_run() {
 
 #[tokio::test]
 async fn the_record_of_a_mark_is_in_one_append_with_what_rests_on_it() {
-    let begun = Journal { run: "priced".into(), events: vec![created("priced", "8")] };
+    let begun = Journal { run: "priced".into(), events: vec![created("priced", r#"{"item":8}"#)] };
     let place = Place::memory();
     begun.in_module(&format!("{}::added", module_path!())).plant(&place.store, Rows::Follow).await;
     let known = Known(Arc::new(true.into()));

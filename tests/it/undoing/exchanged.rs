@@ -135,7 +135,10 @@ async fn what_another_step_has_begun_to_undo_is_undone_by_that_one() {
             let (after, _) = finished(&other.first(length)).await;
             let place = undone.trim_start_matches("undo.");
             assert_eq!(undoing(&after)[&format!("{place}:pay")], "void_payment", "{undone} {length}");
-            assert_eq!(undoing(&after).values().filter(|step| *step == "void_payment").count(), 1);
+            let (mut undone, mut recorded) = (undoing(&after), to_undo(&after));
+            undone.remove(&format!("{place}:pay"));
+            recorded.remove(&format!("{place}:pay"));
+            assert_eq!(undone, recorded, "{length}");
         }
     }
 }

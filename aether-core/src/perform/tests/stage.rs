@@ -427,6 +427,7 @@ impl Stage {
             grace: Duration::ZERO,
             cancel_grace: Duration::ZERO,
             steps: Default::default(),
+            workflows: Default::default(),
             observers: broadcast::channel(1).0,
             redaction: Default::default(),
             gauge: Arc::new(crate::vocabulary::measures::Gauge::new(

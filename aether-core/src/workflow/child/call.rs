@@ -134,7 +134,6 @@ impl ChildCall<'_> {
         // Before the command is asked for: a replay that executes nothing stops there.
         if let Some(record) = self.run.recorded(self.command).filter(|record| record.command == *self.command)
         {
-            self.same_workflow(&record).await;
             self.same_child(&record).await;
         }
         match self.match_history().await {
@@ -185,27 +184,11 @@ impl ChildCall<'_> {
 
     async fn match_history(&self) -> Matched {
         let normalize = |recorded: &Payload| self.normal_input(recorded);
-        // Of which workflow it is was compared before.
-        let path = None;
-        let requested = Requested { args: &self.input, digest: &self.digest, path, normalize: &normalize };
+        let path = self.workflow.path();
+        let requested =
+            Requested { args: &self.input, digest: &self.digest, path: &path, normalize: &normalize };
         let (digest, site) = (Some(&self.digest), || self.site.clone());
         self.run.request_with(self.command, EffectClass::Workflow, digest, Some(&requested), &site).await
-    }
-
-    /// Which workflow the child runs is part of what is asked for. One that was moved to another module is known by its name, as
-    /// long as its old path is free.
-    async fn same_workflow(&self, record: &CommandRecord) {
-        let (own, children) = (self.workflow.path(), self.children);
-        let is_other = |path: &&str| *path != own && children.is_some_and(|children| children.has(path));
-        let Some(other) = record.path.as_deref().filter(is_other) else { return };
-        let side = |path: &str, site: Option<String>| CommandSummary {
-            command: CommandId::from(format!("{} of {path}", self.command)),
-            class: EffectClass::Workflow,
-            digest: Some(self.digest.clone()),
-            site,
-        };
-        let requested = side(&own, self.site.clone());
-        self.run.diverged(Some(side(other, record.site())), Some(requested)).await
     }
 
     /// The child's id is part of what is asked for, and whether its end is waited for: the answers differ.
