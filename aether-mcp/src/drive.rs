@@ -103,7 +103,7 @@ impl Driven {
         Asked { server: server.clone(), tool: Some(tool.clone()), changes_world }
     }
 
-    /// The error of a call whose tool was not told what it asks for, and surely does not go on.
+    /// The error of a call whose tool is not told what it asks for. A task may go on all the same.
     fn ends(&self, reason: &str) -> StepError<Failure> {
         StepError::App(Failure::from(McpError::Asks { asked: self.asked(), reason: reason.into() }))
     }
@@ -172,7 +172,7 @@ impl Driven {
         let (mut now, mut given) = (task.at, Responses::new());
         loop {
             if now >= until {
-                return self.cancel(cx, &task, pace).await;
+                return self.overdue(cx, &task, pace).await;
             }
             cx.sleep(pace.wait(now).min(left(until, now))).await;
             let seen = self.see(cx, &task).await?;
@@ -192,11 +192,7 @@ impl Driven {
             let new: Requests = new.map(|(key, request)| (key.clone(), request.clone())).collect();
             match self.ask_all(cx, &new, Some(until)).await {
                 Ok(answers) => given.extend(answers),
-                Err(error) => {
-                    // It would wait for an answer that it does not get.
-                    let _cancelled = self.tell_to_cancel(cx, &task).await;
-                    return Err(error);
-                }
+                Err(error) => return self.unanswered(cx, &task, pace, error).await,
             }
             // Also those that were given before: the server asks as if it had not got them.
             let answers = given.iter().filter(|(key, _)| asks.contains_key(*key));
@@ -238,32 +234,68 @@ impl Driven {
         }
     }
 
-    /// The task took too long: the server is told to end it, and how it ended is what counts.
-    async fn cancel(&self, cx: &mut Cx, task: &TaskBegun, mut pace: Pace) -> Answered {
-        let told = self.tell_to_cancel(cx, task).await;
-        if let Err(error @ StepError::Cancelled(_)) = told {
-            return Err(error);
-        }
-        let mut now = task.at;
-        for _ in 0..LAST_LOOKS {
-            cx.sleep(pace.wait(task.at)).await;
-            let seen = self.see(cx, task).await?;
-            now = seen.at;
-            match seen.state {
-                TaskState::Working { poll_ms, .. } | TaskState::InputRequired { poll_ms, .. } => {
-                    pace.said(poll_ms);
-                }
-                TaskState::Completed { result } => return Ok(result),
-                _ => break,
-            }
-        }
+    /// The task took too long.
+    async fn overdue(&self, cx: &mut Cx, task: &TaskBegun, pace: Pace) -> Answered {
+        let looked = match self.cancel(cx, task, pace).await? {
+            Cancelled::Completed(result) => return Ok(result),
+            Cancelled::NoResult(looked) => looked,
+        };
         let limit = TimeLimit::of_body(self.name(""), self.contract.task_timeout);
-        let took = left(now, task.at);
+        let took = left(looked, task.at);
         let reason = format!(
             "its task took longer than {:?} (`Contract::task_timeout`), after {took:?} it was cancelled",
             self.contract.task_timeout
         );
         Err(self.unknown(TaskEnd::TimedOut, reason, |failure| StepError::TimedOut(failure.because_of(limit))))
+    }
+
+    /// The task asks for something that it is not told. It would wait for that, or goes on without it.
+    async fn unanswered(
+        &self,
+        cx: &mut Cx,
+        task: &TaskBegun,
+        pace: Pace,
+        error: StepError<Failure>,
+    ) -> Answered {
+        if matches!(error, StepError::Cancelled(_)) {
+            let _cancelled = self.tell_to_cancel(cx, task).await;
+            return Err(error);
+        }
+        match self.cancel(cx, task, pace).await? {
+            Cancelled::Completed(result) => Ok(result),
+            Cancelled::NoResult(_) => {
+                let reason =
+                    format!("its task was cancelled, because it was not told what it asked for: {error}");
+                Err(self.unknown(TaskEnd::Unanswered, reason, |_| error))
+            }
+        }
+    }
+
+    /// Has the server end the task. How it ended is what counts: one that is told to end may complete all the same.
+    async fn cancel(
+        &self,
+        cx: &mut Cx,
+        task: &TaskBegun,
+        mut pace: Pace,
+    ) -> Result<Cancelled, StepError<Failure>> {
+        let told = self.tell_to_cancel(cx, task).await;
+        if let Err(error @ StepError::Cancelled(_)) = told {
+            return Err(error);
+        }
+        let mut looked = task.at;
+        for _ in 0..LAST_LOOKS {
+            cx.sleep(pace.wait(task.at)).await;
+            let seen = self.see(cx, task).await?;
+            looked = seen.at;
+            match seen.state {
+                TaskState::Working { poll_ms, .. } | TaskState::InputRequired { poll_ms, .. } => {
+                    pace.said(poll_ms);
+                }
+                TaskState::Completed { result } => return Ok(Cancelled::Completed(result)),
+                _ => break,
+            }
+        }
+        Ok(Cancelled::NoResult(looked))
     }
 
     async fn tell_to_cancel(&self, cx: &mut Cx, task: &TaskBegun) -> Result<bool, StepError<Failure>> {
@@ -316,6 +348,13 @@ impl Driven {
         }
         StepError::App(failure)
     }
+}
+
+/// How a task ended that its server was told to cancel.
+enum Cancelled {
+    Completed(ToolResult),
+    /// It had no result when it was looked at last.
+    NoResult(Timestamp),
 }
 
 /// The waits between two looks at a task.

@@ -135,13 +135,16 @@ pub enum TaskEnd {
     Expired,
     /// It took longer than [`Contract::task_timeout`](crate::Contract::task_timeout), and the server was told to cancel it.
     TimedOut,
+    /// It asked for something that it was not told, and the server was told to cancel it.
+    Unanswered,
 }
 
-const KINDS: [(TaskEnd, &str); 4] = [
+const KINDS: [(TaskEnd, &str); 5] = [
     (TaskEnd::Failed, "mcp.task-failed"),
     (TaskEnd::Cancelled, "mcp.task-cancelled"),
     (TaskEnd::Expired, "mcp.task-expired"),
     (TaskEnd::TimedOut, "mcp.task-timed-out"),
+    (TaskEnd::Unanswered, "mcp.task-unanswered"),
 ];
 
 impl TaskEnd {

@@ -139,6 +139,31 @@ async fn a_task_that_takes_too_long_is_cancelled() {
 }
 
 #[tokio::test]
+async fn a_task_that_is_not_told_what_it_asks_for_is_cancelled_and_in_doubt() {
+    let sampling =
+        json!({ "method": "sampling/createMessage", "params": { "messages": [], "maxTokens": 1 } });
+    let asking = || Task { asks: Some(json!({ "model": sampling })), ..task(0, completed()) };
+    let server = tasking(asking()).await;
+    let engine = engine(&MemoryStore::new(), bank(Server::http(&server.url))).await;
+    let became = paid(&engine, Declared::Not).await;
+    assert!(matches!(&became, Became::InDoubt(text) if text.starts_with("Some(Unanswered)")), "{became:?}");
+    assert_eq!((server.state.slow.lock().unwrap().cancels, server.asked("tools/call")), (1, 1));
+
+    let server = tasking(asking()).await;
+    let engine = crate::kit::engine(&MemoryStore::new(), bank(Server::http(&server.url))).await;
+    let became = paid(&engine, Declared::ReadTask).await;
+    assert!(matches!(&became, Became::Failed(text) if text.contains("asks for")), "{became:?}");
+
+    // One that goes on without it has a result.
+    let server = tasking(Task { obeys: false, ..asking() }).await;
+    let engine = crate::kit::engine(&MemoryStore::new(), bank(Server::http(&server.url))).await;
+    let run = engine.start::<pay>(Declared::Not).id("r").await.unwrap();
+    until(|| server.state.slow.lock().unwrap().cancels == 1).await;
+    server.state.slow.lock().unwrap().task.as_mut().unwrap().asks = None;
+    assert_eq!(run.result().await.unwrap(), Became::Answered("paid".into()));
+}
+
+#[tokio::test]
 async fn a_cancelled_run_ends_its_task_also_after_a_crash() {
     for crash in [false, true] {
         let folder = tempfile::tempdir().unwrap();
