@@ -207,14 +207,7 @@ pub(crate) trait Children: Send + Sync + Debug + 'static {
         held: OwnedRwLockReadGuard<()>,
     ) -> BoxFuture<'static, Result<ChildStart, StoreError>>;
 
-<<<<<<< ours
-    /// Whether a workflow with this path is linked: the module and the name that its versions share.
-    fn has(&self, path: &str) -> bool;
-
     /// How `child` ended; `None` while it is open.
-=======
-    /// How `child` ended, if it did.
->>>>>>> theirs
     fn ended(&self, child: RunId) -> BoxFuture<'static, Result<Option<ChildEnd>, StoreError>>;
 
     /// What `child`, which has ended, took of the budget that it was started with; `None` where its journal does not tell
