@@ -179,11 +179,11 @@ fn a_crashed_program_on_sqlite_ends_as_an_undisturbed_one() {
 
 #[test]
 fn a_crashed_program_behind_a_codec_ends_as_an_undisturbed_one_and_shows_nothing() {
-    let cases = number("AETHER_CASES").map_or(24, |cases| cases.div_ceil(10));
+    let cases = number("AETHER_CASES").map_or(30, |cases| cases.div_ceil(10));
     let test =
         "crash::property::a_crashed_program_behind_a_codec_ends_as_an_undisturbed_one_and_shows_nothing";
     let tally = try_cases(cases, Keeping::Encrypted(0), test);
-    if cases >= 24 {
+    if cases >= 30 {
         // Two deaths need a case in which the second one finds the run unfinished, which depends on the time.
         let covered = ["compared with the undisturbed run", "1 deaths", "called: book"];
         covers(&tally, covered.map(str::to_owned));
