@@ -44,11 +44,8 @@ const OF_STEPS: [(&str, Class, Cost); 6] = [
 ];
 
 /// A store, and what one run may allocate beside its tool steps; the growing of tables that their number causes is in it.
-const OF_RUNS: [(&str, Cost); 3] = [
-    ("memory", Cost(80.0, 77_000.0)),
-    ("sqlite", Cost(90.0, 42_000.0)),
-    ("postgres", Cost(245.0, 76_000.0)),
-];
+const OF_RUNS: [(&str, Cost); 3] =
+    [("memory", Cost(80.0, 77_000.0)), ("sqlite", Cost(90.0, 42_000.0)), ("postgres", Cost(245.0, 76_000.0))];
 
 /// A store, and what one event may allocate when a run of tool steps, of six events each, is recovered.
 const OF_RECOVERY: [(&str, Cost); 3] =
