@@ -417,11 +417,16 @@ pub fn changed(memory: &MemoryStore, run: &RunId, change: &StatusChange) {
         return;
     }
     let (mut on, mut waits, mut unwinds) = (Vec::new(), BTreeMap::new(), false);
+    // A report of a call that waits to be sent again is looked at when that wait is over.
+    let mut resent = BTreeSet::new();
     for frame in now(memory.load(run, 0)).unwrap_or_default() {
         for event in frame.events().unwrap_or_default() {
             match event {
                 Event::RunUnwinding(_) => unwinds = true,
                 Event::RunWaiting(event) => on = event.on,
+                Event::InvocationResolved(event) if event.resend.is_some() => {
+                    resent.insert(event.command);
+                }
                 Event::WaitStarted(event) => {
                     drop(waits.insert(event.command, format!("signal:{}", event.name)))
                 }
@@ -433,7 +438,7 @@ pub fn changed(memory: &MemoryStore, run: &RunId, change: &StatusChange) {
         let of = |command: &CommandId| {
             waits.get(command) == Some(topic)
                 || *topic == format!("decide:{command}")
-                || topic.starts_with(&format!("callback:{command}#"))
+                || !resent.contains(command) && topic.starts_with(&format!("callback:{command}#"))
         };
         // A run that is being undone cannot be cancelled any more.
         topic == "cancel" && !unwinds || on.iter().any(of)
