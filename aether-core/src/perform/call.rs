@@ -11,9 +11,10 @@ use jiff::Timestamp;
 
 use crate::definition::def::{Retry, SourceLine, StepOptions};
 use crate::journal::bill::billed;
+use crate::journal::event::resend::Resend;
 use crate::journal::event::reserved::Reserved;
 use crate::journal::event::{
-    CommandCommitted, Event, InvocationDecision, LimitAwaited, NodeStarted, Resend, StepCommitted,
+    CommandCommitted, Event, InvocationDecision, LimitAwaited, NodeStarted, StepCommitted,
     ToolInvocationFinished,
 };
 use crate::perform::body_outcome::{BodyOutcome, error_of};

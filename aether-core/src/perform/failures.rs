@@ -6,7 +6,8 @@
 use std::time::Duration;
 
 use crate::definition::def::Retry;
-use crate::journal::event::{Resend, StepRetried};
+use crate::journal::event::StepRetried;
+use crate::journal::event::resend::Resend;
 use crate::journal::history::record::CommandRecord;
 use crate::vocabulary::outcome::FailureClass;
 

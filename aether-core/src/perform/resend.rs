@@ -7,7 +7,8 @@
 use std::time::Duration;
 
 use crate::definition::def::Retry;
-use crate::journal::event::{InvocationDecision, Resend};
+use crate::journal::event::InvocationDecision;
+use crate::journal::event::resend::Resend;
 use crate::journal::history::record::Invocation;
 use crate::perform::body_outcome::BodyOutcome;
 use crate::perform::call::{Next, StepCall};

@@ -10,9 +10,10 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::Deserialize;
 
+use crate::journal::event::resend::Resend;
 use crate::journal::event::{
-    CommandCommitted, Event, InvocationDecision, InvocationResolved, LimitAwaited, NodeStarted, Resend,
-    StepRetried, ToolInvocationFinished, TransactionFinished,
+    CommandCommitted, Event, InvocationDecision, InvocationResolved, LimitAwaited, NodeStarted, StepRetried,
+    ToolInvocationFinished, TransactionFinished,
 };
 use crate::vocabulary::budget::Budget;
 use crate::vocabulary::failure::{Failure, StepError};
