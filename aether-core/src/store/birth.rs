@@ -1,16 +1,19 @@
 //! What a store says of a run's creation before that is durable.
 //!
 //! Promise: of a run that was begun on such word, nothing is written where its creation was not.
+#![allow(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "told and looked at in the middle of a store's transaction, which no explored schedule may leave"
+)]
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use tokio::sync::oneshot::Receiver;
-
-use crate::sched::{AtomicBool, OneshotSender, oneshot};
+use tokio::sync::oneshot::{Receiver, Sender, channel};
 
 /// Whether a creation that a store told early came to nothing. The appends of a run that was begun meanwhile carry it; see
-/// [`Ack::is_void`](crate::store::Ack::is_void).
+/// [`Append::unborn`](crate::store::Append::unborn).
 #[derive(Clone, Debug, Default)]
 pub struct Birth(Arc<AtomicBool>);
 
@@ -36,7 +39,7 @@ impl Birth {
 /// ```
 #[derive(Debug)]
 pub struct BirthNotice {
-    news: Option<OneshotSender<()>>,
+    news: Option<Sender<()>>,
     birth: Birth,
     kept: bool,
 }
@@ -44,7 +47,7 @@ pub struct BirthNotice {
 impl BirthNotice {
     /// A notice, and where its word arrives.
     pub fn new() -> (Self, Receiver<()>) {
-        let (news, told) = oneshot();
+        let (news, told) = channel();
         (Self { news: Some(news), birth: Birth::default(), kept: false }, told)
     }
 
