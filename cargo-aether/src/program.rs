@@ -15,7 +15,7 @@ use crate::rules::{Owner, RuleNumber, Rules};
 /// The crate that keeps lists of definitions for the engine. A workspace may have one of that name, which is its own.
 const LISTS: &str = "inventory";
 /// Crates that keep what they do out of replayed code.
-const ENGINE: [&str; 13] = [
+const ENGINE: [&str; 14] = [
     "aether",
     "aether_cli",
     "aether_core",
@@ -26,6 +26,7 @@ const ENGINE: [&str; 13] = [
     "aether_otel",
     "aether_postgres",
     "aether_rig",
+    "aether_serve",
     "aether_sqlite",
     "aether_testing",
     "aether_web",

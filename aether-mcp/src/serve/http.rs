@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aether_effects::secret::Secret;
+use aether_serve::{Connections, Patient, Stranger};
 use axum::Extension;
 use axum::Router;
 use axum::extract::{Request, State};
@@ -28,9 +29,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
-use super::connections::{Connections, Stranger};
 use super::handler::Handler;
-use super::patient::Patient;
 
 /// Names under which a server on loopback is reached.
 const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "::1"];
@@ -90,8 +89,8 @@ impl HttpServer {
         self.token.expose()
     }
 
-    /// Takes no more requests, and waits until those that are being answered are, for five seconds at most. Calls that wait for a run get an error: the
-    /// run goes on, and a call with the same key waits for it again.
+    /// Takes no more requests, and waits until those that are being answered are, for five seconds at most. Calls that wait
+    /// for a run get an error: the run goes on, and a call with the same key waits for it again.
     pub async fn close(mut self) {
         drop(self.stop.take());
         let _ended = (&mut self.serving).await;

@@ -4,11 +4,9 @@
 //! workflows that were named are tools, and only runs that were started over MCP are tasks. Over HTTP the server listens on
 //! loopback and wants a token.
 
-pub(crate) mod connections;
 pub(crate) mod exposed;
 pub(crate) mod handler;
 pub(crate) mod http;
-pub(crate) mod patient;
 pub(crate) mod questions;
 pub(crate) mod runs;
 pub(crate) mod server;

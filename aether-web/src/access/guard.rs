@@ -4,8 +4,8 @@
 //! a page of the console alone: its origin is compared, and its form has a token besides. Other methods are refused.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
+use aether_serve::Stranger;
 use axum::extract::{OriginalUri, Request, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, Method, StatusCode, Uri, header};
@@ -167,22 +167,6 @@ pub(crate) fn is_still_let_in(shared: &Shared, visit: &Visit) -> bool {
         (Some(auth), Some(asked), _) => auth(asked).is_some_and(|user| user == visit.user),
         (None, _, Some(session)) => shared.sessions.is_still_open(session),
         _ => false,
-    }
-}
-
-/// A connection on which nobody has shown who they are.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Stranger(Arc<AtomicBool>);
-
-impl Stranger {
-    /// Somebody has.
-    pub(crate) fn let_in(&self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-
-    /// Whether somebody was.
-    pub(crate) fn was_let_in(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
     }
 }
 

@@ -4,8 +4,6 @@
 //! say what it wants, or takes nothing of the answer, is cut off. There are never more connections than a limit, and those
 //! of strangers make room for others.
 
-mod connections;
-mod patient;
 mod server;
 
 pub use server::{Options, ServeError, Server, bind, serve};

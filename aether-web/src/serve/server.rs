@@ -9,6 +9,7 @@ use std::time::Duration;
 use aether_core::engine::Engine;
 use aether_core::step::Tool;
 use aether_effects::llm::PriceTable;
+use aether_serve::{Connections, Patient, Stranger};
 use axum::Router;
 use axum::http::request::Parts;
 use hyper::body::Incoming;
@@ -17,12 +18,9 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
 use tower::ServiceExt as _;
 
-use crate::access::guard::Stranger;
 use crate::access::sessions::{NoRandomness, Sessions};
 use crate::console::Console;
 use crate::permissions::{Actions, Role, User};
-use crate::serve::connections::Connections;
-use crate::serve::patient::Patient;
 
 /// How long a client may take to send the head of a request, also of the next one on a connection, and to take anything of an
 /// answer.

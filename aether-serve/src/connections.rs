@@ -1,6 +1,6 @@
 //! The connections of a server: how many there may be, and which of them goes where there is no room.
 //!
-//! Promise: whoever has shown the token keeps their connections. Others never keep them out: where there is no room, the
+//! Promise: whoever has shown who they are keeps their connections. Others never keep them out: where there is no room, the
 //! oldest connection goes on which nobody has, of the address that holds most of those.
 
 use std::collections::HashMap;
@@ -12,13 +12,13 @@ use std::time::Duration;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::timeout;
 
-/// Whoever is at the other end of a connection: nobody that is known, until they have shown the token.
+/// Whoever is at the other end of a connection: nobody that is known, until they have shown who they are.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Stranger(Arc<AtomicBool>);
+pub struct Stranger(Arc<AtomicBool>);
 
 impl Stranger {
-    /// They have shown the token.
-    pub(crate) fn let_in(&self) {
+    /// They have shown who they are.
+    pub fn let_in(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
 
@@ -29,7 +29,7 @@ impl Stranger {
 
 /// The connections that are open.
 #[derive(Debug)]
-pub(crate) struct Connections {
+pub struct Connections {
     most: usize,
     tasks: JoinSet<()>,
     /// Oldest first.
@@ -44,12 +44,13 @@ struct Open {
 }
 
 impl Connections {
-    pub(crate) fn new(most: usize) -> Self {
+    /// None yet, and never more than `most`.
+    pub fn new(most: usize) -> Self {
         Self { most, tasks: JoinSet::new(), open: Vec::new() }
     }
 
     /// Takes a connection from `peer`. Where all others are known, it waits until one of them ends.
-    pub(crate) async fn take(
+    pub async fn take(
         &mut self,
         peer: IpAddr,
         stranger: Stranger,
@@ -71,7 +72,7 @@ impl Connections {
     }
 
     /// Waits until all have ended, and ends those that have not after `patience`.
-    pub(crate) async fn drain(mut self, patience: Duration) {
+    pub async fn drain(mut self, patience: Duration) {
         let all = async { while self.tasks.join_next().await.is_some() {} };
         let _late = timeout(patience, all).await;
     }

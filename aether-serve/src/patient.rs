@@ -12,7 +12,7 @@ use tokio::time::{Sleep, sleep};
 
 /// A stream whose writes are given up.
 #[derive(Debug)]
-pub(crate) struct Patient<S> {
+pub struct Patient<S> {
     stream: S,
     patience: Duration,
     /// Since when a write has made no progress.
@@ -20,7 +20,8 @@ pub(crate) struct Patient<S> {
 }
 
 impl<S> Patient<S> {
-    pub(crate) fn new(stream: S, patience: Duration) -> Self {
+    /// `stream`, of which each write may make no progress for as long as `patience`.
+    pub fn new(stream: S, patience: Duration) -> Self {
         Self { stream, patience, stuck: None }
     }
 
