@@ -35,7 +35,7 @@ const COMMITTED: &str =
 const DUE: &str = "
 SELECT s.name, s.workflow, s.due_at, s.record, s.revision FROM unnest($2::text[]) AS k(workflow)
     CROSS JOIN LATERAL (SELECT * FROM keyed_starts t WHERE t.workflow = k.workflow AND t.due_at <= $1::int8
-            AND ($4::int8 IS NULL OR (t.due_at, t.name) > ($4, $5::text))
+            AND (t.due_at, t.name) > ($4::int8, $5::text)
         ORDER BY t.due_at, t.name LIMIT $3::int8) s
 ORDER BY s.due_at, s.name LIMIT $3";
 
@@ -113,8 +113,8 @@ impl Database {
     pub(crate) async fn due_starts(&self, query: &DueStarts) -> Result<Vec<KeyedStart>, StoreError> {
         let now = row::micros(query.now);
         let (at, name) = match &query.after {
-            Some((due, name)) => (Some(row::micros(*due)), name.as_str()),
-            None => (None, ""),
+            Some((due, name)) => (row::micros(*due), name.as_str()),
+            None => (i64::MIN, ""),
         };
         ask!(self, |conn| {
             let mut page = Page::of(query.limit);
