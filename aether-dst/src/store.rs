@@ -231,9 +231,8 @@ fn append(mut append: Append, memory: Result<&MemoryStore, StoreError>) -> Reply
         Ok(memory) => memory,
         Err(error) => return Box::new(move || append.ack.failed(error.into())),
     };
-    if append.ack.is_void() {
-        let stale = AppendError::StaleEpoch { run: append.run.clone(), held: append.epoch, found: 0 };
-        return Box::new(move || append.ack.failed(stale));
+    if let Some(refused) = append.unborn() {
+        return Box::new(move || append.ack.failed(refused));
     }
     let (own, reply) = Ack::awaited(append.run.clone(), append.expected, Arc::default());
     let ack = std::mem::replace(&mut append.ack, own);

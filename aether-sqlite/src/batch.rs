@@ -178,9 +178,8 @@ impl<'c> Batch<'c> {
     /// Checks run, epoch, status and position.
     pub(crate) fn admit(&mut self, append: &Append) -> Result<(), AppendOpError> {
         let run = &append.run;
-        if append.ack.is_void() {
-            let stale = AppendError::StaleEpoch { run: run.clone(), held: append.epoch, found: 0 };
-            return Err(OpError::Refused(stale));
+        if let Some(refused) = append.unborn() {
+            return Err(OpError::Refused(refused));
         }
         let head = match self.heads.entry(run.clone()) {
             Entry::Occupied(known) => known.into_mut(),

@@ -411,8 +411,7 @@ impl Store for SqliteStore {
     }
 
     fn create(&self, new: NewRun) -> BoxFuture<'_, Result<Created, StoreError>> {
-        let creates = new.owner.is_some();
-        self.queue(WriteRequest::with_reply(move |batch: &mut Batch<'_>| batch.create(&new), creates))
+        self.create_early(new, BirthNotice::new().0)
     }
 
     fn create_early(&self, new: NewRun, notice: BirthNotice) -> BoxFuture<'_, Result<Created, StoreError>> {

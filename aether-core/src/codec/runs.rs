@@ -15,11 +15,11 @@ use crate::codec::work::CodedWork;
 use crate::journal::encoded::key_of;
 use crate::journal::event::Event;
 use crate::journal::frame::{Frame, StoredFrame};
+use crate::store::api::Store;
 use crate::store::append::{Append, Work};
-use crate::store::birth::BirthNotice;
 use crate::store::error::StoreError;
 use crate::store::ledger::{Acquired, LedgerEntry};
-use crate::store::records::{Created, Decision, Lease, NewRun, RunRecord};
+use crate::store::records::{Created, Lease, NewRun, RunRecord};
 use crate::store::waits::WaitChange;
 use crate::vocabulary::codec::CodecError;
 use crate::vocabulary::id::RunId;
@@ -187,25 +187,18 @@ impl CodedStore {
         Ok(())
     }
 
-    /// Encodes a new run, and passes it on with the decision that it rests on.
-    pub(super) fn create_sealed(
-        &self,
+    /// Encodes a new run, and has the store in the back `create` it.
+    pub(super) fn create_sealed<'s>(
+        &'s self,
         mut new: NewRun,
-        decision: Option<Decision>,
-        notice: Option<BirthNotice>,
-    ) -> BoxFuture<'_, Result<Created, StoreError>> {
+        create: impl FnOnce(&'s dyn Store, NewRun) -> BoxFuture<'s, Result<Created, StoreError>>,
+    ) -> BoxFuture<'s, Result<Created, StoreError>> {
         let begun = match self.seal_new(&mut new) {
             Ok(begun) => begun,
             Err(error) => return failed(error),
         };
         let id = new.id.clone();
-        let creation = match decision {
-            Some(decision) => self.inner.create_decided(new, decision),
-            None => match notice {
-                Some(notice) => self.inner.create_early(new, notice),
-                None => self.inner.create(new),
-            },
-        };
+        let creation = create(&*self.inner, new);
         Box::pin(async move { self.open_created(&id, begun, creation.await) })
     }
 

@@ -2,6 +2,8 @@
 //!
 //! Promise: one that cannot be read is in the way of no other, and makes no page shorter.
 
+use jiff::Timestamp;
+
 use crate::codec::coded::CodedStore;
 use crate::codec::values::is_erased;
 use crate::store::error::StoreError;
@@ -21,35 +23,21 @@ impl CodedStore {
         schedules
     }
 
-    /// A page of those that can be read.
+    /// A page without those whose input cannot be read: they start nothing. A warning tells of each.
     pub(super) async fn readable_due_schedules(
         &self,
-        mut query: DueSchedules,
+        query: DueSchedules,
     ) -> Result<Vec<ScheduleRecord>, StoreError> {
-        let mut found = Vec::new();
-        loop {
-            let page = self.inner.due_schedules(query.clone()).await?;
-            let is_last = page.len() < query.limit;
-            query.after = page.last().and_then(|last| last.due_at().map(|due| (due, last.name.clone())));
-            let opened = self.open_due_schedules(page);
-            query.limit = query.limit.saturating_sub(opened.len());
-            found.extend(opened);
-            if is_last || query.limit == 0 {
-                return Ok(found);
-            }
-        }
-    }
-
-    /// Leaves out, with a warning, those whose input cannot be read: they start nothing.
-    fn open_due_schedules(&self, mut due: Vec<ScheduleRecord>) -> Vec<ScheduleRecord> {
-        due.retain_mut(|schedule| match self.seal.open_schedule(schedule) {
-            Ok(()) => true,
-            Err(error) => {
+        let read = |after, limit| self.inner.due_schedules(DueSchedules { after, limit, ..query.clone() });
+        let place = |schedule: &ScheduleRecord| schedule.due_at().map(|due| (due, schedule.name.clone()));
+        let opens = |schedule: &mut ScheduleRecord| {
+            let opened = self.seal.open_schedule(schedule);
+            if let Err(error) = &opened {
                 tracing::warn!(target: "aether::engine", schedule = schedule.name, %error, "a schedule cannot start a run");
-                false
             }
-        });
-        due
+            opened.is_ok()
+        };
+        page(query.after.clone(), query.limit, read, place, opens).await
     }
 
     /// One whose key was destroyed has the record `null`, so that it can be removed.
@@ -61,34 +49,42 @@ impl CodedStore {
         Ok(start)
     }
 
-    /// A page of those that can be read.
-    pub(super) async fn readable_due_starts(
-        &self,
-        mut query: DueStarts,
-    ) -> Result<Vec<KeyedStart>, StoreError> {
-        let mut found = Vec::new();
-        loop {
-            let page = self.inner.due_starts(query.clone()).await?;
-            let is_last = page.len() < query.limit;
-            query.after = page.last().map(|last| (last.due_at, last.name.clone()));
-            let opened = self.open_due_starts(page);
-            query.limit = query.limit.saturating_sub(opened.len());
-            found.extend(opened);
-            if is_last || query.limit == 0 {
-                return Ok(found);
-            }
-        }
-    }
-
-    /// Leaves out, with a warning, those that cannot be read.
-    fn open_due_starts(&self, mut due: Vec<KeyedStart>) -> Vec<KeyedStart> {
-        due.retain_mut(|start| match self.seal.open_start(start) {
-            Ok(()) => true,
-            Err(error) => {
+    /// A page without those that cannot be read. A warning tells of each.
+    pub(super) async fn readable_due_starts(&self, query: DueStarts) -> Result<Vec<KeyedStart>, StoreError> {
+        let read = |after, limit| self.inner.due_starts(DueStarts { after, limit, ..query.clone() });
+        let place = |start: &KeyedStart| Some((start.due_at, start.name.clone()));
+        let opens = |start: &mut KeyedStart| {
+            let opened = self.seal.open_start(start);
+            if let Err(error) = &opened {
                 tracing::warn!(target: "aether::engine", name = start.name, %error, "a keyed start cannot begin");
-                false
             }
-        });
-        due
+            opened.is_ok()
+        };
+        page(query.after.clone(), query.limit, read, place, opens).await
+    }
+}
+
+/// A page of those that `opens`: for each that does not, it reads on.
+async fn page<T, R>(
+    mut after: Option<(Timestamp, String)>,
+    limit: usize,
+    read: impl Fn(Option<(Timestamp, String)>, usize) -> R,
+    place: impl Fn(&T) -> Option<(Timestamp, String)>,
+    opens: impl Fn(&mut T) -> bool,
+) -> Result<Vec<T>, StoreError>
+where
+    R: Future<Output = Result<Vec<T>, StoreError>>,
+{
+    let mut found = Vec::new();
+    loop {
+        let wanted = limit.saturating_sub(found.len());
+        let mut read = read(after, wanted).await?;
+        let is_last = read.len() < wanted;
+        after = read.last().and_then(&place);
+        read.retain_mut(&opens);
+        found.extend(read);
+        if is_last || found.len() >= limit {
+            return Ok(found);
+        }
     }
 }

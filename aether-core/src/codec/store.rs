@@ -101,15 +101,15 @@ impl Store for CodedStore {
     }
 
     fn create(&self, new: NewRun) -> BoxFuture<'_, Result<Created, StoreError>> {
-        self.create_sealed(new, None, None)
+        self.create_sealed(new, |inner, new| inner.create(new))
     }
 
     fn create_early(&self, new: NewRun, notice: BirthNotice) -> BoxFuture<'_, Result<Created, StoreError>> {
-        self.create_sealed(new, None, Some(notice))
+        self.create_sealed(new, |inner, new| inner.create_early(new, notice))
     }
 
     fn create_decided(&self, new: NewRun, decision: Decision) -> BoxFuture<'_, Result<Created, StoreError>> {
-        self.create_sealed(new, Some(decision), None)
+        self.create_sealed(new, |inner, new| inner.create_decided(new, decision))
     }
 
     fn create_fork(

@@ -173,12 +173,15 @@ async fn create_and_launch(inner: &Arc<Inner>, new: NewRunOf, under: Under) -> R
         parent_epoch,
         terms,
     };
-    let (notice, news) = BirthNotice::new();
-    let birth = notice.birth();
+    let mut early = None;
     let creation = match under.decision {
         Some(decision) => shared.store.create_decided(new_run, decision),
         // Large values are stored anew behind the creation, before the run reads them.
-        None if advances && !unique && large_values.is_empty() => shared.store.create_early(new_run, notice),
+        None if advances && !unique && large_values.is_empty() => {
+            let (notice, news) = BirthNotice::new();
+            early = Some((notice.birth(), news));
+            shared.store.create_early(new_run, notice)
+        }
         None => shared.store.create(new_run),
     };
     if !advances {
@@ -227,48 +230,39 @@ async fn create_and_launch(inner: &Arc<Inner>, new: NewRunOf, under: Under) -> R
             },
         )
     };
-    if unique {
-        // No other run can have the id, so the answer is known: the run is launched while its first event is on its way
-        // to the disk. `Store::create` queued that event when it was called, and a store keeps the order of its queue:
-        // nothing of the run becomes durable, and no world-changing call is permitted, before the creation is durable.
-        let launched = launch(None);
-        let answer = creation.await;
-        look_for_failed(inner, &run, at, &answer);
-        if launched.is_none() {
+    // Left: the run is new, and its creation is on its way to the disk.
+    let known = match early {
+        // No other run can have the id, so the answer is known: the run is launched at once. `Store::create` queued its first
+        // event when it was called, and a store keeps the order of its queue: nothing of the run becomes durable, and no
+        // world-changing call is permitted, before the creation is durable.
+        _ if unique => Either::Left((None, creation)),
+        // The id may belong to another run, which must not be launched under this input: the store's word comes first.
+        Some((birth, news)) => match select(news, creation).await {
+            Either::Left((Ok(()), creation)) => Either::Left((Some(birth), creation)),
+            Either::Left((Err(_nothing_is_told), creation)) => Either::Right(creation.await),
+            Either::Right((answer, _)) => Either::Right(answer),
+        },
+        None => Either::Right(creation.await),
+    };
+    let (launched, answer) = match known {
+        Either::Left((birth, creation)) => (Some(launch(birth)), creation.await),
+        Either::Right(Ok(Created::New)) => {
+            // An older run of this id may have been purged since its values were stored, and they with it.
+            let stored = store_values(inner, &run, &large_values).await;
+            (stored.is_ok().then(|| launch(None)), stored.map(|()| Created::New))
+        }
+        Either::Right(answer) => (None, answer),
+    };
+    look_for_failed(inner, &run, at, &answer);
+    let is_new = answer == Ok(Created::New);
+    match launched {
+        Some(None) if unique || is_new => {
             release_run(inner, &run, 1, Fault::ShutDown { run: run.clone() }).await;
         }
-        return answer;
+        Some(Some(launched)) if !unique && !is_new => launched.fail(launched.unborn()),
+        _ => {}
     }
-    // The id may belong to another run, which must not be launched under this input: the store's word comes first.
-    let mut answer = match select(news, creation).await {
-        Either::Left((Ok(()), creation)) => {
-            let launched = launch(Some(birth));
-            let answer = creation.await;
-            look_for_failed(inner, &run, at, &answer);
-            match launched {
-                None if answer == Ok(Created::New) => {
-                    release_run(inner, &run, 1, Fault::ShutDown { run: run.clone() }).await;
-                }
-                Some(launched) if answer != Ok(Created::New) => launched.fail(launched.unborn()),
-                _ => {}
-            }
-            return answer;
-        }
-        Either::Left((Err(_nothing_is_told), creation)) => creation.await,
-        Either::Right((answer, _)) => answer,
-    };
-    // An older run of this id may have been purged since its values were stored, and they with it.
-    if answer == Ok(Created::New)
-        && let Err(error) = store_values(inner, &run, &large_values).await
-    {
-        answer = Err(error);
-    }
-    look_for_failed(inner, &run, at, &answer);
-    let answer = answer?;
-    if answer == Created::New && launch(None).is_none() {
-        release_run(inner, &run, 1, Fault::ShutDown { run: run.clone() }).await;
-    }
-    Ok(answer)
+    answer
 }
 
 /// Stores the large values of a run that is to be created, or was.

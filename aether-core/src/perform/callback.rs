@@ -87,16 +87,13 @@ impl StepCall {
     }
 
     /// Ends the time in which a report of `invocation` counts, because `actor` is about to decide what became of it. Which of
-    /// the two was first, the store decides: the end is a message with the id that every report of the round has. `None`
-    /// when no valid report was first.
+    /// the two was first, the store decides. `None` when no valid report was first.
     pub(crate) async fn close_reports(&mut self, invocation: &InvocationId, actor: &str) -> Option<Next> {
         let _in_flight = self.run.in_flight();
         while self.reports == Reports::Welcome {
             let round = self.round_of_reports();
-            let closing = ExternalReply { reply: Reply::Expired, actor: actor.into() };
-            let message = closing.message(&callback_topic(invocation), round, self.run.now()).ok()?;
-            self.run.insist(|| self.run.shared.store.send(&self.run.id, message.clone())).await;
-            if let Some(next) = self.look_for_report(invocation).await {
+            ReplyReceiver { round, ..self.callbacks(invocation, None) }.close(actor).await?;
+            if let Some(next) = self.early_callback(invocation).await {
                 return Some(next);
             }
             // A report that was refused has begun a round of its own.

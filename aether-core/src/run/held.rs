@@ -77,7 +77,7 @@ impl Run {
     /// The fault of a run that was begun before its creation was durable, where that came to nothing: a run of its id is
     /// somebody else's.
     pub(crate) fn unborn(&self) -> Fault {
-        Fault::Append(AppendError::StaleEpoch { run: self.id.clone(), held: self.epoch, found: 0 })
+        Fault::Append(AppendError::unborn(self.id.clone(), self.epoch))
     }
 
     /// The fault of a claim after which another worker, or an end, came at `epoch`.

@@ -92,7 +92,8 @@ impl RegisteredWorkflow {
         (self.type_id)() == (other.type_id)()
     }
 
-    /// Starts the body for this claim of a run, or what an interceptor puts in its place. Without `children` it starts and follows no child runs.
+    /// Starts the body for this claim of a run, or what an interceptor puts in its place. Without `children` it starts and
+    /// follows no child runs.
     pub(crate) fn run(
         &self,
         run: Arc<Run>,

@@ -70,17 +70,24 @@ impl ReplyReceiver {
         self.round += 1;
     }
 
-    /// The time limit has passed. It is decided by the store, and not by this process: the expiry is sent as a message
-    /// with the same id as every reply of this round, so that the store keeps only the first of them. If a person's
-    /// reply came first, the expiry is dropped as a duplicate, and the inbox holds that reply.
+    /// The time limit has passed.
     async fn expire(&self) -> Option<Taken> {
         // Between the end of the wait and the message nothing else keeps the run from being suspended.
         let _in_flight = self.run.in_flight();
-        let message = expired().message(&self.topic, self.round, self.run.now()).ok()?;
-        self.run.insist(|| self.run.shared.store.send(&self.run.id, message.clone())).await;
-        // Read from the store, whichever reply was first: the other one may have been sent by another process.
-        self.run.look_into_inbox().await;
+        self.close(TIME_LIMIT).await?;
         self.run.take_message(&self.topic)
+    }
+
+    /// Ends this round for `actor`. It is decided by the store, and not by this process: the end is sent as a message with the
+    /// same id as every reply of this round, so that the store keeps only the first of them. If a reply came first, the end
+    /// is dropped as a duplicate. Either is in the inbox when this returns.
+    pub(crate) async fn close(&self, actor: &str) -> Option<()> {
+        let closing = ExternalReply { reply: Reply::Expired, actor: actor.into() };
+        let message = closing.message(&self.topic, self.round, self.run.now()).ok()?;
+        self.run.insist(|| self.run.shared.store.send(&self.run.id, message.clone())).await;
+        // Read from the store, whichever was first: the other one may have been sent by another process.
+        self.run.look_into_inbox().await;
+        Some(())
     }
 }
 

@@ -186,9 +186,8 @@ impl Ack {
         self.reply.is_some()
     }
 
-    /// Whether the creation of its run came to nothing, on whose early word the run was begun: a store that tells early
-    /// refuses such an append as [`AppendError::StaleEpoch`], for a run of that id is somebody else's.
-    pub fn is_void(&self) -> bool {
+    /// Whether the creation of its run came to nothing, on whose early word the run was begun.
+    pub(crate) fn is_void(&self) -> bool {
         self.watermark.birth.as_ref().is_some_and(Birth::is_void)
     }
 

@@ -213,8 +213,8 @@ pub trait Store: Any + Send + Sync + Debug {
     fn create(&self, new: NewRun) -> BoxFuture<'_, Result<Created, StoreError>>;
 
     /// As [`Store::create`], and tells through `notice` as soon as it is certain that the run is new, unless the write
-    /// fails: the run is begun while its first event is on its way to the disk. A store that tells then refuses appends for
-    /// which [`Ack::is_void`](crate::store::Ack::is_void) says that the write did fail. The default never tells.
+    /// fails: the run is begun while its first event is on its way to the disk. A store that tells then refuses appends where
+    /// [`Append::unborn`] says that the write did fail. The default never tells.
     fn create_early(&self, new: NewRun, notice: BirthNotice) -> BoxFuture<'_, Result<Created, StoreError>> {
         drop(notice);
         self.create(new)

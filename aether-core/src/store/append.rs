@@ -9,7 +9,7 @@ use jiff::Timestamp;
 
 use crate::journal::frame::Frame;
 use crate::store::ack::Ack;
-use crate::store::error::StoreError;
+use crate::store::error::{AppendError, StoreError};
 use crate::store::ledger::{Acquire, LedgerStatus, LedgerUpdate};
 use crate::store::records::CodeChange;
 use crate::store::renewal::Renewal;
@@ -119,6 +119,15 @@ pub struct Append {
     pub streams: Vec<StreamEnd>,
     /// Reports the result. The store must answer it.
     pub ack: Ack,
+}
+
+impl Append {
+    /// Why it is refused, where the creation of its run came to nothing on whose early word the run was begun: a run of that id
+    /// is somebody else's. A store that tells early asks before it looks at anything else; see
+    /// [`Store::create_early`](crate::store::Store::create_early).
+    pub fn unborn(&self) -> Option<AppendError> {
+        self.ack.is_void().then(|| AppendError::unborn(self.run.clone(), self.epoch))
+    }
 }
 
 /// An outcome that is stored before it is appended to the journal, so that a crash between the two writes does not

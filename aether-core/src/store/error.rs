@@ -226,3 +226,10 @@ pub enum AppendError {
     #[error(transparent)]
     Store(#[from] StoreError),
 }
+
+impl AppendError {
+    /// That of a run which was begun before its creation was durable, where that came to nothing: no claim stands behind it.
+    pub(crate) fn unborn(run: RunId, held: Epoch) -> Self {
+        Self::StaleEpoch { run, held, found: 0 }
+    }
+}

@@ -4,7 +4,7 @@ use super::*;
 use crate::definition::def::{OnUnknown, StepOptions};
 use crate::inbox::replies::Reply;
 use crate::journal::event::Event;
-use crate::perform::tests::stage::{Act, Scene, Stage, key};
+use crate::perform::tests::stage::{Act, Scene, Stage, in_doubt, key, row};
 use crate::store::ledger::LedgerStatus;
 use crate::store::records::Sent;
 use crate::vocabulary::failure::{Failure, StepError};
@@ -28,18 +28,6 @@ fn cut_off(retry: Option<Retry>) -> Stage {
     let stage = Stage::new(options(retry)).acts([Act::Hangs]);
     assert!(stage.play().waits());
     stage
-}
-
-fn in_doubt(scene: Scene) -> String {
-    match scene.error() {
-        StepError::InDoubt(failure) => failure.to_string(),
-        other => panic!("not in doubt: {other:?}"),
-    }
-}
-
-fn row(stage: &Stage, attempt: u32) -> (LedgerStatus, bool) {
-    let row = stage.row(attempt);
-    (row.status, row.committed)
 }
 
 /// Every resend, where it is not the first one.

@@ -31,7 +31,7 @@ use crate::sched::Mutex;
 use crate::step::body::{Admission, Body, BodyError, BodyResult, ProbeResult};
 use crate::step::context::StepCx;
 use crate::store::api::Store;
-use crate::store::ledger::LedgerEntry;
+use crate::store::ledger::{LedgerEntry, LedgerStatus};
 use crate::store::memory::MemoryStore;
 use crate::store::open_waits::OpenWaits;
 use crate::store::records::{ClaimRequest, Message, NewRun, Sent};
@@ -535,6 +535,20 @@ pub(crate) fn command() -> CommandId {
 
 pub(crate) fn key(attempt: u32) -> IdempotencyKey {
     IdempotencyKey::new(&run_id(), &command(), attempt)
+}
+
+/// Why a call is in doubt.
+pub(crate) fn in_doubt(scene: Scene) -> String {
+    match scene.error() {
+        StepError::InDoubt(failure) => failure.to_string(),
+        other => panic!("not in doubt: {other:?}"),
+    }
+}
+
+/// What the ledger says of an attempt, and whether it is committed.
+pub(crate) fn row(stage: &Stage, attempt: u32) -> (LedgerStatus, bool) {
+    let row = stage.row(attempt);
+    (row.status, row.committed)
 }
 
 pub(crate) fn json(text: &str) -> Payload {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::*;
 use crate::definition::def::StepOptions;
 use crate::inbox::replies::{ExternalReply, Reply};
-use crate::perform::tests::stage::{Act, Scene, Stage, command, json, key};
+use crate::perform::tests::stage::{Act, Scene, Stage, command, in_doubt, json, key, row};
 use crate::store::records::Sent;
 use crate::vocabulary::outcome::{EffectClass, FailureClass};
 
@@ -40,18 +40,6 @@ fn decided(decision: InvocationDecision, actor: &str) -> (InvocationDecision, St
 fn resolve(stage: &Stage, resolution: Resolution) {
     let resolved = Resolved { resolution, actor: "ada".into() };
     stage.send(format!("resolve:{}", invocation()), Payload::encode(&resolved).unwrap());
-}
-
-fn in_doubt(scene: Scene) -> String {
-    match scene.error() {
-        StepError::InDoubt(failure) => failure.to_string(),
-        other => panic!("not in doubt: {other:?}"),
-    }
-}
-
-fn row(stage: &Stage, attempt: u32) -> (LedgerStatus, bool) {
-    let row = stage.row(attempt);
-    (row.status, row.committed)
 }
 
 // fail
