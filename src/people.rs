@@ -6,5 +6,5 @@ pub use aether_core::inbox::{Decision, Expiry, Resolution};
 pub use aether_core::policy::{ApprovalCall, Approvals};
 pub use aether_core::store::{WaitFilter, WaitPlace};
 pub use aether_core::view::WaitRef;
-pub use aether_core::view::pending::{Pending, PendingPage, Waiting};
+pub use aether_core::view::pending::{Pending, PendingPage, UnreadableWait, Waiting};
 pub use aether_core::workflow::{ApprovalRequest, Question};

@@ -1,7 +1,8 @@
 //! Keys of data subjects in a folder: one small file each, encrypted with a key of the program.
 //!
 //! Promise: a key is durable before it is used and the same for all processes; once [`SubjectKeyFolder::destroy`] has
-//! returned, no process gets it from here any more. The name of a file says nothing of its subject.
+//! returned, no process gets it from here any more. The name of a file says nothing of its subject. A folder belongs to one
+//! wrapping key: under another one it is refused, and gets no keys.
 
 use std::collections::HashSet;
 use std::fs::{self, File, OpenOptions};
@@ -14,6 +15,12 @@ use crate::keys::{SubjectKey, SubjectKeys};
 
 /// What stands in the file of a key that was destroyed.
 const DESTROYED: &[u8] = b"destroyed\n";
+
+/// The file that tells whose folder it is: [`MARK`], encrypted with the wrapping key.
+const CHECK: &str = "folder.check";
+const MARK: &[u8] = b"aether subject keys 1";
+/// How the names of files with keys end.
+const KEY: &str = "key";
 
 /// A folder with the keys of data subjects. Several processes may use it at the same time; its file system must have hard
 /// links. It must not be part of the backups of the database: a key that comes back with a backup brings its subject back.
@@ -47,6 +54,24 @@ pub enum FolderError {
         /// The file.
         path: PathBuf,
     },
+    /// The folder was made with another wrapping key.
+    #[error(
+        "the folder `{path}` was made with another wrapping key, so that its keys cannot be read with this one, and none is \
+         made in it: give the key that it was made with, or another folder"
+    )]
+    OtherKey {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// The folder is no folder of subject keys, and is not to be made into one.
+    #[error(
+        "the folder `{path}` holds no keys of subjects: is it the right one, and mounted? `SubjectKeyFolder::open` makes a new \
+         one"
+    )]
+    NoKeys {
+        /// The folder.
+        path: PathBuf,
+    },
     /// No key can be made.
     #[error(transparent)]
     Key(#[from] KeyError),
@@ -57,14 +82,78 @@ fn io_error<'p>(what: &'static str, path: &'p Path) -> impl Fn(io::Error) -> Fol
 }
 
 impl SubjectKeyFolder {
-    /// Opens the folder at `path`, and makes it if it is not there. `wrapping` encrypts the keys in it.
+    /// Opens the folder at `path`, and makes it if it is not there. `wrapping` encrypts the keys in it, and stays the same for
+    /// as long as there is the folder.
+    ///
+    /// A folder of an older build does not say with which key it was made: it says so from when a key in it was first read.
     ///
     /// # Errors
-    /// [`FolderError::Io`] when there is no such folder and none can be made.
+    /// [`FolderError::OtherKey`] when it was made with another key; [`FolderError::Io`] when there is no such folder and none
+    /// can be made.
     pub fn open(path: impl Into<PathBuf>, wrapping: SecretKey) -> Result<Self, FolderError> {
         let path = path.into();
         fs::create_dir_all(&path).map_err(io_error("make the folder", &path))?;
-        Ok(Self { path: path.into(), wrapping, durable: Arc::default() })
+        let folder = Self { path: path.into(), wrapping, durable: Arc::default() };
+        if !folder.is_checked()? && !folder.has_keys()? {
+            folder.write_check()?;
+        }
+        Ok(folder)
+    }
+
+    /// Opens a folder that was made before, and makes none: for a place that may not be mounted, and for programs that only
+    /// read.
+    ///
+    /// # Errors
+    /// [`FolderError::OtherKey`] when it was made with another key; [`FolderError::NoKeys`] when it is no folder of subject
+    /// keys; [`FolderError::Io`] when there is none, or it cannot be read.
+    pub fn open_existing(path: impl Into<PathBuf>, wrapping: SecretKey) -> Result<Self, FolderError> {
+        let path = path.into();
+        fs::read_dir(&path).map_err(io_error("open the folder", &path))?;
+        let folder = Self { path: path.into(), wrapping, durable: Arc::default() };
+        if !folder.is_checked()? && !folder.has_keys()? {
+            return Err(FolderError::NoKeys { path: folder.path.to_path_buf() });
+        }
+        Ok(folder)
+    }
+
+    /// Whether the folder says with which key it was made, and that is this one.
+    fn is_checked(&self) -> Result<bool, FolderError> {
+        let file = self.path.join(CHECK);
+        let content = match fs::read(&file) {
+            Ok(content) => content,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+            Err(error) => return Err(io_error("read", &file)(error)),
+        };
+        match self.wrapping.decrypt(&content, CHECK.as_bytes()) {
+            Some(mark) if mark == MARK => Ok(true),
+            _ => Err(FolderError::OtherKey { path: self.path.to_path_buf() }),
+        }
+    }
+
+    /// Whether there is the key of a subject, of whatever wrapping key.
+    fn has_keys(&self) -> Result<bool, FolderError> {
+        for entry in fs::read_dir(&self.path).map_err(io_error("read the folder", &self.path))? {
+            let entry = entry.map_err(io_error("read the folder", &self.path))?;
+            if entry.path().extension().is_some_and(|kind| kind == KEY) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Says that the folder was made with this key, unless somebody else has said of which it is.
+    fn write_check(&self) -> Result<(), FolderError> {
+        let draft = self.draft(&self.wrapping.encrypt(MARK, CHECK.as_bytes())?)?;
+        let file = self.path.join(CHECK);
+        let linked = fs::hard_link(&draft, &file);
+        let _left_behind = fs::remove_file(&draft);
+        match linked {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(io_error("make", &file)(error)),
+        }
+        self.sync()?;
+        self.is_checked().map(drop)
     }
 
     /// Destroys the key of `subject`: what was encrypted with it can never be read again. One that never had a key gets
@@ -96,7 +185,7 @@ impl SubjectKeyFolder {
         let no_digest = || KeyError::Length { length: self.wrapping.bytes().len() };
         let digest = self.wrapping.digest(subject.as_bytes()).ok_or_else(no_digest)?;
         let name: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
-        Ok(self.path.join(format!("{name}.key")))
+        Ok(self.path.join(format!("{name}.{KEY}")))
     }
 
     /// A new file with this content, durable, under a name that nobody else uses.
@@ -116,9 +205,13 @@ impl SubjectKeyFolder {
         File::open(&self.path).and_then(|folder| folder.sync_all()).map_err(io_error("sync", &self.path))
     }
 
+    fn is_kept(&self, file: &Path) -> bool {
+        self.durable.lock().unwrap_or_else(PoisonError::into_inner).contains(file)
+    }
+
     /// Makes the name of a file durable that somebody else may just have made, once.
     fn keep(&self, file: PathBuf) -> Result<(), FolderError> {
-        if self.durable.lock().unwrap_or_else(PoisonError::into_inner).contains(&file) {
+        if self.is_kept(&file) {
             return Ok(());
         }
         self.sync()?;
@@ -144,6 +237,10 @@ impl SubjectKeyFolder {
     }
 
     fn make(&self, subject: &str) -> Result<SubjectKey, FolderError> {
+        // It may be another folder by now, or none that is mounted.
+        if !self.is_checked()? && !self.has_keys()? {
+            return Err(FolderError::NoKeys { path: self.path.to_path_buf() });
+        }
         let file = self.file(subject)?;
         let key = SecretKey::generate()?;
         let draft = self.draft(&self.wrapping.encrypt(key.bytes(), subject.as_bytes())?)?;
@@ -163,7 +260,14 @@ impl SubjectKeyFolder {
     fn read_or_make(&self, subject: &str) -> Result<SubjectKey, FolderError> {
         match self.read(subject)? {
             SubjectKey::Unknown => self.make(subject),
-            found @ SubjectKey::Known(_) => self.keep(self.file(subject)?).map(|()| found),
+            found @ SubjectKey::Known(_) => {
+                let file = self.file(subject)?;
+                // A key that was read proves the wrapping key, in a folder that does not say of which it is.
+                if !self.is_kept(&file) && !self.is_checked()? {
+                    self.write_check()?;
+                }
+                self.keep(file).map(|()| found)
+            }
             SubjectKey::Destroyed => Ok(SubjectKey::Destroyed),
         }
     }
@@ -203,7 +307,7 @@ mod tests {
         assert_eq!(known(other.find_or_make("ann")), Some(key.clone()));
         assert_ne!(known(other.find_or_make("bob")), Some(key));
         let texts = || fs::read_dir(home.path().join("keys")).unwrap().map(|file| file.unwrap().path());
-        assert_eq!(texts().count(), 2, "drafts stay behind");
+        assert_eq!(texts().count(), 3, "two keys and the check: no drafts stay behind");
         assert!(texts().all(|file| !file.to_string_lossy().contains("ann")));
         other.destroy("ann").unwrap();
         other.destroy("never seen").unwrap();
@@ -256,5 +360,48 @@ mod tests {
             assert_eq!(matches!(folder.find("ann"), Ok(SubjectKey::Destroyed)), is_destroyed);
             assert_eq!(folder.find_or_make("ann").is_err(), !is_destroyed);
         }
+    }
+
+    #[test]
+    fn a_folder_of_another_wrapping_key_is_refused_and_gets_no_keys() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("keys");
+        let (own, wrong) = (SecretKey::generate().unwrap(), SecretKey::generate().unwrap());
+        let missing = SubjectKeyFolder::open_existing(&path, own.clone());
+        assert!(matches!(missing, Err(FolderError::Io { .. })), "{missing:?}");
+        assert!(!path.exists(), "it makes no folder");
+        fs::create_dir(&path).unwrap();
+        let empty = SubjectKeyFolder::open_existing(&path, own.clone());
+        assert!(matches!(empty, Err(FolderError::NoKeys { .. })), "{empty:?}");
+        let folder = SubjectKeyFolder::open(&path, own.clone()).unwrap();
+        let key = known(folder.find_or_make("ann"));
+        let opens: [fn(PathBuf, SecretKey) -> Result<SubjectKeyFolder, FolderError>; 2] =
+            [SubjectKeyFolder::open, SubjectKeyFolder::open_existing];
+        for open in opens {
+            let refused = open(path.clone(), wrong.clone());
+            assert!(matches!(refused, Err(FolderError::OtherKey { .. })), "{refused:?}");
+            assert_eq!(known(open(path.clone(), own.clone()).unwrap().find("ann")), key);
+        }
+        assert_eq!(fs::read_dir(&path).unwrap().count(), 2);
+        // The folder goes away under a program that has it open.
+        fs::rename(&path, home.path().join("unmounted")).unwrap();
+        fs::create_dir(&path).unwrap();
+        assert!(folder.find_or_make("bob").unwrap_err().contains("mounted"));
+        assert_eq!(fs::read_dir(&path).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_folder_of_an_older_build_says_whose_it_is_once_a_key_was_read() {
+        let home = tempfile::tempdir().unwrap();
+        let (own, wrong) = (SecretKey::generate().unwrap(), SecretKey::generate().unwrap());
+        let open = |key: &SecretKey| SubjectKeyFolder::open(home.path(), key.clone());
+        open(&own).unwrap().find_or_make("ann").unwrap();
+        fs::remove_file(home.path().join(CHECK)).unwrap();
+        // Nobody can say, and nothing is said.
+        open(&wrong).unwrap();
+        assert!(!home.path().join(CHECK).exists());
+        open(&own).unwrap().find_or_make("ann").unwrap();
+        assert!(matches!(open(&wrong), Err(FolderError::OtherKey { .. })));
+        open(&own).unwrap();
     }
 }

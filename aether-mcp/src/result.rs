@@ -1,6 +1,7 @@
 //! What a tool answered, as it stands in the journal.
 
 use aether_core::failure::Failure;
+use aether_core::payload::without_values;
 use rmcp::model::CallToolResult;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -60,7 +61,8 @@ impl ToolResult {
         };
         read.map_err(|error| {
             let wanted = std::any::type_name::<T>();
-            Failure::permanent(format_args!("the tool's answer is not a `{wanted}`: {error}"))
+            let reason = without_values(&error.to_string());
+            Failure::permanent(format_args!("the tool's answer is not a `{wanted}`: {reason}"))
         })
     }
 

@@ -49,6 +49,7 @@ pub(crate) struct Connection {
     statements: Mutex<HashMap<String, Statement>>,
     /// Behind a pooler: what begins each transaction.
     prelude: Option<String>,
+    portable: bool,
     broken: AtomicBool,
     silence: Arc<Silence>,
 }
@@ -67,9 +68,9 @@ impl Connection {
         if !pooler && !options.portable {
             settings.push(READ_COMMITTED.into());
         }
-        let schema = options.schema.clone();
+        let (schema, portable) = (options.schema.clone(), options.portable);
         let (statements, broken) = (Mutex::default(), AtomicBool::new(false));
-        let conn = Self { client, schema, statements, prelude, broken, silence };
+        let conn = Self { client, schema, statements, prelude, portable, broken, silence };
         if !pooler && options.portable {
             // One by one: a server that does not know one of them has the others.
             for setting in &settings {
@@ -144,6 +145,17 @@ impl Connection {
     pub(crate) async fn begin(&self) -> Result<Transaction<'_>, OpError> {
         let transaction = Transaction { conn: self, open: true };
         self.word(self.beginning()).await?;
+        Ok(transaction)
+    }
+
+    /// Begins a transaction that the server ends when nothing was asked in it for so long: the process is paused.
+    pub(crate) async fn begin_for(&self, idle: Duration) -> Result<Transaction<'_>, OpError> {
+        if self.portable {
+            return self.begin().await;
+        }
+        let transaction = Transaction { conn: self, open: true };
+        let (begin, idle) = (self.beginning(), millis(idle));
+        self.word(&format!("{begin}; SET LOCAL idle_in_transaction_session_timeout = {idle}")).await?;
         Ok(transaction)
     }
 
@@ -280,9 +292,13 @@ impl Drop for Transaction<'_> {
     }
 }
 
+/// A time as a setting has it.
+fn millis(time: Duration) -> u128 {
+    time.as_millis().min(i32::MAX as u128)
+}
+
 /// The statements that set a session, or a transaction, up.
 pub(crate) fn settings(options: &PostgresOptions, set: &str) -> Vec<String> {
-    let millis = |time: Duration| time.as_millis().min(i32::MAX as u128);
     let mut settings = vec![
         format!("{set} search_path = {}", quoted(&options.schema)),
         format!("{set} statement_timeout = {}", millis(options.statement_timeout)),

@@ -1,7 +1,7 @@
 //! Creating runs.
 //!
 //! Promise: a run without a queue is on its way to the writer before the call returns. A child whose parent ended while it was created is removed again, so
-//! that no child is left of a parent that never asked for it.
+//! that no child is left of a parent that never asked for it, unless somebody has claimed it or written to it by then.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -13,8 +13,9 @@ use tokio::sync::oneshot;
 
 use crate::database::{Database, ask};
 use crate::error::gone;
+use crate::placement::search::Doubtful;
 use crate::queues::limits::Admission;
-use crate::row::{self, get};
+use crate::row::get;
 use crate::shard::shard;
 use crate::writer::Op;
 use crate::writer::batch::Creation;
@@ -24,10 +25,14 @@ use crate::writer::columns::Acquires;
 const ENDED: &str =
     "SELECT final FROM journal WHERE shard = $1::int2 AND run = $2::text ORDER BY frame DESC LIMIT 1";
 
-/// Locks a run that is as it was created, with nothing appended to it.
-const UNTOUCHED: &str =
-    "SELECT 1 FROM runs r WHERE shard = $1::int2 AND id = $2::text AND NOT EXISTS (SELECT 1
-    FROM journal j WHERE j.shard = r.shard AND j.run = r.id AND j.frame > 0) FOR UPDATE";
+/// Locks a run: whoever claims it or has just done so goes first, or finds that it is gone.
+const LOCK_RUN: &str = "SELECT 1 FROM runs WHERE shard = $1::int2 AND id = $2::text FOR UPDATE";
+
+/// Whether somebody has claimed a run, appended to it, or sent it a message. A statement of its own: it sees what was
+/// committed until the run was locked.
+const TOUCHED: &str =
+    "SELECT EXISTS (SELECT 1 FROM journal WHERE shard = $1::int2 AND run = $2::text AND frame > 0)
+    OR EXISTS (SELECT 1 FROM inbox WHERE shard = $1 AND run = $2)";
 
 /// All that a run has that was just created.
 const REMOVE: [&str; 5] = [
@@ -37,6 +42,31 @@ const REMOVE: [&str; 5] = [
     "DELETE FROM inbox WHERE shard = $1::int2 AND run = $2::text",
     "DELETE FROM runs WHERE shard = $1::int2 AND id = $2::text",
 ];
+
+/// What became of a run that was to be removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Removal {
+    /// It was removed.
+    Removed,
+    /// It is not there: an earlier try may have removed it.
+    NotThere,
+    /// Somebody has claimed it, appended to it, or sent it a message. It stays.
+    Touched,
+}
+
+impl Removal {
+    /// Whether the run is not there any more.
+    pub(crate) fn is_gone(self) -> bool {
+        !matches!(self, Self::Touched)
+    }
+}
+
+/// It may be in another database.
+impl Doubtful for Removal {
+    fn is_doubtful(&self) -> bool {
+        matches!(self, Self::NotThere)
+    }
+}
 
 impl Database {
     /// See [`Store::create`](aether_core::store::Store::create) and
@@ -72,7 +102,9 @@ impl Database {
                 }
             };
             match (new, checked) {
-                (true, Some(parent)) if self.has_ended(&parent).await? && self.remove(&id).await? => {
+                (true, Some(parent))
+                    if self.has_ended(&parent).await? && self.remove(&id).await?.is_gone() =>
+                {
                     Ok(Some(Created::ParentLost))
                 }
                 (true, _) => Ok(Some(Created::New)),
@@ -100,19 +132,6 @@ impl Database {
         written
     }
 
-    /// Whether a decision stands.
-    pub(crate) async fn stands(&self, decision: &Decision) -> Result<bool, StoreError> {
-        let (sql, name, revision) = match decision {
-            Decision::KeyedStart { name, revision } => {
-                ("SELECT 1 FROM keyed_starts WHERE name = $1::text AND revision = $2::int8", name, revision)
-            }
-            Decision::Schedule { name, revision } => {
-                ("SELECT 1 FROM schedules WHERE name = $1::text AND revision = $2::int8", name, revision)
-            }
-        };
-        ask!(self, |conn| Ok(conn.query_opt(sql, &[name, &row::int(*revision)]).await?.is_some()))
-    }
-
     async fn has_ended(&self, run: &RunId) -> Result<bool, StoreError> {
         ask!(self, |conn| {
             let found = conn.query_opt(ENDED, &[&shard(run.as_str()), &run.as_str()]).await?;
@@ -120,23 +139,26 @@ impl Database {
         })
     }
 
-    /// Removes a run that was just created; `false` where something was appended to it.
-    pub(crate) async fn remove(&self, run: &RunId) -> Result<bool, StoreError> {
+    /// Removes a run that was just created and that nobody has touched since.
+    pub(crate) async fn remove(&self, run: &RunId) -> Result<Removal, StoreError> {
         let (shard, run) = (shard(run.as_str()), run.as_str());
         ask!(self, |conn| {
             let transaction = conn.begin().await?;
-            let found = transaction.query(UNTOUCHED, &[&shard, &run]).await?;
-            // A run that is not there was removed by a try whose answer was lost.
-            let untouched = found.first().map_or(Ok(true), |row| get(row, 0))?;
-            if !untouched {
+            let is_there = !transaction.query(LOCK_RUN, &[&shard, &run]).await?.is_empty();
+            let touched = match is_there {
+                true => transaction.query(TOUCHED, &[&shard, &run]).await?,
+                false => Vec::new(),
+            };
+            let is_touched = touched.first().map_or(Ok(false), |row| get(row, 0))?;
+            if !is_there || is_touched {
                 transaction.rollback().await?;
-                return Ok(false);
+                return Ok(if is_touched { Removal::Touched } else { Removal::NotThere });
             }
             for sql in REMOVE {
                 transaction.execute(sql, &[&shard, &run]).await?;
             }
             transaction.commit().await?;
-            Ok(true)
+            Ok(Removal::Removed)
         })
     }
 }

@@ -20,7 +20,7 @@ use tokio_postgres::config::TargetSessionAttrs;
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::claimed::Claims;
-use crate::clock::PlaceClock;
+use crate::clock::{LastPlace, PlaceClock};
 use crate::connection::Connection;
 use crate::error::{Failure, OpError, failure, gone, is_distrust, said, translate};
 use crate::inbox::Doors;
@@ -55,6 +55,8 @@ pub(crate) struct Database {
     pub(crate) writers: OnceLock<Writers>,
     /// Starts of this process that are counted by a limit take turns here.
     pub(crate) admission: tokio::sync::Mutex<()>,
+    /// Decided starts of this process whose runs are to be here, and whose decisions are in another database, take turns.
+    pub(crate) deciding: Semaphore,
     /// Woken when there may be a notice to deliver.
     pub(crate) notices: Notify,
     /// Runs whose appends wait for a transaction step.
@@ -120,13 +122,22 @@ const QUICK: i64 = 100_000;
 impl Database {
     /// Connects, and brings the tables up to date.
     pub(crate) async fn open(url: &str, options: PostgresOptions) -> Result<Arc<Self>, StoreError> {
+        Self::open_beside(url, options, LastPlace::default()).await
+    }
+
+    /// As [`Database::open`], for a store of several databases: each has a clone of `places`.
+    pub(crate) async fn open_beside(
+        url: &str,
+        options: PostgresOptions,
+        places: LastPlace,
+    ) -> Result<Arc<Self>, StoreError> {
         let no = |reason| StoreError::Open { store: "postgres".into(), reason };
         let (mut config, tls) = tls::split(url).map_err(no)?;
         let tls = tls.connector().map_err(no)?;
         complete(&mut config, &options);
         let database = Arc::new(Self {
             name: describe(&config, &options).into(),
-            clock: Arc::new(PlaceClock::new()),
+            clock: Arc::new(PlaceClock::new(places)),
             heads: Heads::default(),
             batches: BatchCounter::default(),
             claims: Claims::default(),
@@ -134,6 +145,7 @@ impl Database {
             doors: Doors::default(),
             writers: OnceLock::new(),
             admission: tokio::sync::Mutex::default(),
+            deciding: Semaphore::new(1),
             notices: Notify::new(),
             lanes: Lanes::new(),
             steps: StepConnections::new(options.transactions),
@@ -306,6 +318,11 @@ impl Database {
         Asking { permits: &self.urgent, tries, ..self.asking() }
     }
 
+    /// As [`Database::asking`], on a connection beside those of the pool, of which `permits` allows some.
+    pub(crate) fn asking_beside<'d>(&'d self, permits: &'d Semaphore) -> Asking<'d> {
+        Asking { permits, ..self.asking() }
+    }
+
     /// A connection that nobody uses, or a new one, perhaps to a server that was away and has another time now.
     async fn pooled<'d>(
         &'d self,
@@ -338,6 +355,7 @@ impl Database {
         self.closed.store(true, Ordering::Release);
         self.permits.close();
         self.urgent.close();
+        self.deciding.close();
         self.steps.close();
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }

@@ -3,6 +3,7 @@
 //! Promise: a write replaces only the revision that it names. One whose answer was lost is made again, and finds its own
 //! record.
 
+use aether_core::payload::without_values;
 use aether_core::store::{DueSchedules, ScheduleRecord, StoreError};
 use tokio_postgres::Row;
 
@@ -31,7 +32,8 @@ fn schedule(row: &Row) -> Result<ScheduleRecord, OpError> {
 }
 
 fn schedule_in(row: &Row, column: usize) -> Result<ScheduleRecord, OpError> {
-    serde_json::from_str(get(row, column)?).map_err(|e| OpError::Row(format!("schedule: {e}")))
+    serde_json::from_str(get(row, column)?)
+        .map_err(|e| OpError::Row(format!("schedule: {}", without_values(&e.to_string()))))
 }
 
 impl Database {

@@ -22,6 +22,7 @@ use aether_core::store::{
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 
+use crate::clock::LastPlace;
 use crate::database::Database;
 use crate::notices::Notices;
 use crate::options::PostgresOptions;
@@ -97,9 +98,10 @@ impl PostgresStore {
         N: Into<String>,
         U: AsRef<str>,
     {
-        let mut opened = Vec::new();
+        let (mut opened, places) = (Vec::new(), LastPlace::default());
         for (name, url) in databases {
-            opened.push((name.into(), Database::open(url.as_ref(), options.clone()).await?));
+            let database = Database::open_beside(url.as_ref(), options.clone(), places.clone()).await?;
+            opened.push((name.into(), database));
         }
         let shared = join::several(opened).await?;
         Notices::start(&shared);
@@ -119,10 +121,11 @@ impl PostgresStore {
         self.shared.home()
     }
 
-    /// Creates a run that is no fork, where its queue can be had.
-    fn create_new(
+    /// Creates a run, where its queue can be had.
+    fn create_run(
         &self,
         new: NewRun,
+        ledger: Vec<LedgerEntry>,
         decision: Option<Decision>,
     ) -> BoxFuture<'_, Result<Created, StoreError>> {
         if new.terms.queue.is_some()
@@ -130,15 +133,6 @@ impl PostgresStore {
         {
             return Box::pin(std::future::ready(Err(error)));
         }
-        self.create_run(new, Vec::new(), decision)
-    }
-
-    fn create_run(
-        &self,
-        new: NewRun,
-        ledger: Vec<LedgerEntry>,
-        decision: Option<Decision>,
-    ) -> BoxFuture<'_, Result<Created, StoreError>> {
         if self.shared.is_sharded() {
             return Box::pin(family::create(&self.shared, new, ledger, decision));
         }
@@ -278,11 +272,11 @@ impl Store for PostgresStore {
     }
 
     fn create(&self, new: NewRun) -> BoxFuture<'_, Result<Created, StoreError>> {
-        self.create_new(new, None)
+        self.create_run(new, Vec::new(), None)
     }
 
     fn create_decided(&self, new: NewRun, decision: Decision) -> BoxFuture<'_, Result<Created, StoreError>> {
-        self.create_new(new, Some(decision))
+        self.create_run(new, Vec::new(), Some(decision))
     }
 
     fn create_fork(

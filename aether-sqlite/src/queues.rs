@@ -388,6 +388,10 @@ impl QueueTable for Lanes<'_> {
         Ok(best.map(|((_, no), is_new)| (no, is_new)))
     }
 
+    fn has_begun(&mut self, queue: &str, key: &str) -> Result<bool, OpError> {
+        Ok(self.code(queue, key, true, "")?.is_some())
+    }
+
     fn take(&mut self, run: &i64, place: &QueuePlace) -> Result<(), OpError> {
         self.execute("UPDATE aether_runs SET ready = NULL WHERE no = ?1", [run])?;
         self.settle(&place.queue, &place.key)

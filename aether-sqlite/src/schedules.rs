@@ -4,6 +4,7 @@
 
 use rusqlite::{Connection, Row, params};
 
+use aether_core::payload::without_values;
 use aether_core::store::{DueSchedules, ScheduleRecord};
 
 use crate::batch::Batch;
@@ -79,7 +80,7 @@ pub(crate) fn due(conn: &Connection, query: &DueSchedules) -> Result<Vec<Schedul
 
 fn read(row: &Row<'_>) -> Result<Option<ScheduleRecord>, OpError> {
     let record: String = row.get(0)?;
-    serde_json::from_str(&record)
-        .map(Some)
-        .map_err(|error| OpError::Row(format!("a schedule cannot be read: {error}")))
+    serde_json::from_str(&record).map(Some).map_err(|error| {
+        OpError::Row(format!("a schedule cannot be read: {}", without_values(&error.to_string())))
+    })
 }

@@ -193,8 +193,11 @@ fn lists(ask: Ask, headers: &HeaderMap, topic: Topic) -> Answer {
     let permit = permit(&ask)?;
     let seen = last(&ask, headers).map(str::to_owned);
     let watch = ask.shared.engine().watch();
-    let events = unfold(Some((ask, watch, seen, permit)), move |feed| async move {
-        let (mut ask, mut watch, seen, permit) = feed?;
+    let events = unfold(Some((ask, watch, seen, permit, None::<Instant>)), move |feed| async move {
+        let (mut ask, mut watch, seen, permit, sent) = feed?;
+        if let Some(sent) = sent {
+            tokio::time::sleep_until(sent + PACE).await;
+        }
         loop {
             if !ask.is_still_let_in() {
                 return None;
@@ -203,7 +206,8 @@ fn lists(ask: Ask, headers: &HeaderMap, topic: Topic) -> Answer {
             // Where the store fails, the client comes back.
             if let Some((page, mark)) = topic.load(&ask, seen.as_deref()).await? {
                 let event = Event::default().event("list").id(&mark).data(page.replace('\r', ""));
-                return Some((Ok::<_, Infallible>(event), Some((ask, watch, Some(mark), permit))));
+                let sent = Some(Instant::now());
+                return Some((Ok::<_, Infallible>(event), Some((ask, watch, Some(mark), permit, sent))));
             }
             wait(&mut watch, |_| true).await;
         }

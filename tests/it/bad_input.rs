@@ -309,7 +309,7 @@ async fn a_recorded_input_that_no_longer_fits_stops_its_run() {
             other => panic!("{other:?}"),
         };
         assert_eq!((run.as_str(), &*needed), ("left", "bad_fine"));
-        assert!(why.contains("argument `n`: invalid type: string \"many\", expected u32"), "{why}");
+        assert!(why.contains("argument `n`: invalid type: string .., expected u32"), "{why}");
         serves_another(&engine).await;
     }
 }

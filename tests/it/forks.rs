@@ -455,6 +455,14 @@ async fn other_branches_keep_what_they_had_got_and_begin_again_what_they_had_not
         engine.signal(beside.id(), "more", "m", &1_u32).await.unwrap();
         assert_eq!(in_time(beside.result()).await.unwrap(), 11);
         assert_eq!(run.status().await.unwrap(), Status::Waiting);
+        // A fork that is refused ends nothing.
+        let plan = engine.fork(run.id()).from_start().plan().await.unwrap();
+        let error = plan.end_origin("wrong amount").start("ada").await.unwrap_err();
+        assert!(matches!(error, ForkError::Undecided { .. }), "{error}");
+        let plan = engine.fork(run.id()).at_end().plan().await.unwrap();
+        let error = plan.end_origin("wrong amount").id("b").start("ada").await.unwrap_err();
+        assert!(matches!(error, ForkError::IdTaken { .. }), "{error}");
+        assert_eq!(run.status().await.unwrap(), Status::Waiting);
         // Ended first, it is not undone, and the fork answers for its steps.
         let plan = engine.fork(run.id()).before("0.b1.0:signal").plan().await.unwrap();
         // If it was answered after the wait had begun.

@@ -9,6 +9,7 @@ use aether::error::{RunError, StartError};
 use aether::id::RunId;
 use aether::prelude::*;
 use aether::queue::{Limit, LimitKind, Singleton};
+use aether::sqlite::SqliteStore;
 use aether::store::memory::MemoryStore;
 use aether::store::{KeyedStart, RunFilter, RunRecord, Store};
 use aether::view::Status;
@@ -206,4 +207,178 @@ async fn starts_that_cannot_be_completed_hide_no_others() {
     let run = engine.start::<keyed_word>("a".into()).debounce("k", Duration::from_millis(20), HOUR).await;
     assert_eq!(in_time(run.unwrap().result()).await.unwrap(), "a");
     engine.shutdown().await.unwrap();
+}
+
+mod one {
+    use aether::prelude::*;
+
+    /// Wait for a number.
+    #[workflow]
+    pub(super) async fn keyed_twin(cx: &mut Cx) -> Result<u64> {
+        Ok(cx.signal::<u64>("go").await?)
+    }
+}
+
+mod two {
+    use aether::prelude::*;
+
+    /// Wait for a number.
+    #[workflow]
+    pub(super) async fn keyed_twin(cx: &mut Cx) -> Result<u64> {
+        Ok(cx.signal::<u64>("go").await?)
+    }
+}
+
+#[tokio::test]
+async fn workflows_of_one_name_have_keys_of_their_own() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    // Where the other one is not linked, its key has the plain name.
+    let former = builder(&store).without_workflow::<two::keyed_twin>().start().await.unwrap();
+    let held = former.start::<one::keyed_twin>(()).once_per("k", Singleton::Reject).await.unwrap();
+    former.shutdown().await.unwrap();
+
+    let engine = builder(&store).start().await.unwrap();
+    let refused = engine.start::<one::keyed_twin>(()).once_per("k", Singleton::Reject).await;
+    assert!(matches!(&refused, Err(StartError::Held { run, .. }) if run == held.id()), "{refused:?}");
+    let other = engine.start::<two::keyed_twin>(()).once_per("k", Singleton::Reject).await.unwrap();
+    assert_ne!(other.id(), held.id());
+    engine.signal(held.id(), "go", "s", &1_u64).await.unwrap();
+    in_time(engine.handle::<one::keyed_twin>(held.id().as_str()).await.unwrap().result()).await.unwrap();
+    // Its own key is free, and the other one's is not.
+    let next = engine.start::<one::keyed_twin>(()).once_per("k", Singleton::Reject).await.unwrap();
+    for (run, again) in [
+        (next.id(), engine.start::<one::keyed_twin>(()).once_per("k", Singleton::Join).await.unwrap().id()),
+        (other.id(), engine.start::<two::keyed_twin>(()).once_per("k", Singleton::Join).await.unwrap().id()),
+    ] {
+        assert_eq!(run, again);
+    }
+    engine.shutdown().await.unwrap();
+}
+
+mod first {
+    use aether::prelude::*;
+
+    /// Count what was gathered.
+    #[workflow(name = "keyed_versions")]
+    pub(super) async fn keyed_versions_1(_cx: &mut Cx, items: Vec<u64>) -> Result<String> {
+        Ok(format!("numbers {items:?}"))
+    }
+
+    /// Count what was gathered.
+    #[workflow(name = "keyed_versions", version = 2)]
+    pub(super) async fn keyed_versions_2(_cx: &mut Cx, items: Vec<String>) -> Result<String> {
+        Ok(format!("words {items:?}"))
+    }
+}
+
+#[tokio::test]
+async fn elements_for_two_versions_are_gathered_apart() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let engine = builder(&store).start().await.unwrap();
+    let number = |no: u64| engine.start::<first::keyed_versions_1>(vec![no]).collect("k", 2, HOUR);
+    let word =
+        |word: &str| engine.start::<first::keyed_versions_2>(vec![word.to_owned()]).collect("k", 2, HOUR);
+    number(1).await.unwrap();
+    word("a").await.unwrap();
+    let numbers = number(2).await.unwrap();
+    let words = word("b").await.unwrap();
+    assert_eq!(in_time(numbers.result()).await.unwrap(), "numbers [1, 2]");
+    assert_eq!(in_time(words.result()).await.unwrap(), r#"words ["a", "b"]"#);
+    engine.shutdown().await.unwrap();
+}
+
+#[tokio::test]
+async fn the_last_input_runs_with_the_version_that_it_is_for() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let engine = builder(&store).start().await.unwrap();
+    let quiet = Duration::from_millis(100);
+    engine.start::<first::keyed_versions_1>(vec![1]).debounce("k", quiet, HOUR).await.unwrap();
+    let last =
+        engine.start::<first::keyed_versions_2>(vec!["a".into()]).debounce("k", quiet, HOUR).await.unwrap();
+    assert_eq!(in_time(last.result()).await.unwrap(), r#"words ["a"]"#);
+    engine.shutdown().await.unwrap();
+}
+
+/// An element of a batch.
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+struct Item {
+    no: u64,
+}
+
+/// Count what was gathered.
+#[workflow]
+async fn keyed_items(_cx: &mut Cx, items: Vec<Item>) -> Result<usize> {
+    Ok(items.len())
+}
+
+#[tokio::test]
+async fn an_older_process_keeps_members_of_elements_that_it_does_not_know() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let engine = builder(&store).start().await.unwrap();
+    let add = |no: u64, id: &str| engine.start::<keyed_items>(vec![Item { no }]).id(id).collect("k", 2, HOUR);
+    add(1, "f-1").await.unwrap();
+    // As a newer process writes it.
+    let held = store.keyed_start("collect:keyed_items:k").await.unwrap().unwrap();
+    let record = held.record.as_str().replace(r#"{"no":1}"#, r#"{"no":1,"since":"2.0"}"#);
+    assert_ne!(record, held.record.as_str());
+    let record = Payload::from_text(record).unwrap();
+    let next = KeyedStart { record, revision: held.revision + 1, ..held.clone() };
+    assert!(store.put_keyed_start(next, held.revision).await.unwrap());
+
+    let batch = add(2, "f-2").await.unwrap();
+    assert_eq!(in_time(batch.result()).await.unwrap(), 2);
+    let frames = store.load(batch.id(), 0).await.unwrap();
+    let created = format!("{:?}", frames[0].events().unwrap()[0]);
+    assert!(created.contains(r#"[{"no":1,"since":"2.0"},{"no":2}]"#), "{created}");
+    // The first start again is that batch, by what this process knows of it.
+    let again = add(1, "f-1").await.unwrap();
+    assert_eq!(in_time(again.result()).await.unwrap(), 2);
+    engine.shutdown().await.unwrap();
+}
+
+/// Starts that are under way when an engine shuts down are done before it has, or refused.
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_of_a_keyed_start_is_written_behind_a_shutdown() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut started, mut refused) = (0, 0);
+    for round in 0..40_u32 {
+        let store: Arc<dyn Store> =
+            Arc::new(SqliteStore::open(dir.path().join(format!("{round}.db"))).unwrap());
+        let engine = builder(&store).start().await.unwrap();
+        let kinds = ["once", "dedup", "debounce", "collect"];
+        let starts = kinds.map(|kind| {
+            let engine = engine.clone();
+            tokio::spawn(async move {
+                let wait = || engine.start::<keyed_wait>(());
+                let ended = match kind {
+                    "once" => wait().once_per("k", Singleton::Join).await.map(drop),
+                    "dedup" => wait().dedup("k", HOUR).await.map(drop),
+                    "debounce" => wait().debounce("k", HOUR, HOUR).await.map(drop),
+                    _ => engine.start::<keyed_sum>(vec![1]).collect("k", 1, HOUR).await.map(drop),
+                };
+                (kind, ended)
+            })
+        });
+        sleep(Duration::from_micros(u64::from(round) * 50)).await;
+        engine.shutdown().await.unwrap();
+        let content = async || {
+            let mut content = Vec::new();
+            for name in
+                ["once:keyed_wait:k", "dedup:keyed_wait:k", "debounce:keyed_wait:k", "collect:keyed_sum:k"]
+            {
+                content.push(store.keyed_start(name).await.unwrap().map(|start| start.revision));
+            }
+            (content, store.runs(RunFilter::new()).await.unwrap().len())
+        };
+        let behind = content().await;
+        for start in starts {
+            match start.await.unwrap() {
+                (_, Ok(())) => started += 1,
+                (_, Err(StartError::ShutDown { .. })) => refused += 1,
+                (kind, Err(error)) => panic!("round {round}, {kind}: {error}"),
+            }
+        }
+        assert_eq!(content().await, behind, "round {round}");
+    }
+    assert!(started > 0 && refused > 0, "{started} {refused}");
 }

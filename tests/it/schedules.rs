@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aether::engine::{EngineBuilder, Environment as _};
+use aether::error::StartError;
 use aether::prelude::*;
 use aether::schedule::{CatchUp, CronError, Overlap, ScheduleError, TickOutcome};
 use aether::store::memory::MemoryStore;
@@ -428,6 +429,33 @@ async fn a_backfill_starts_each_tick_that_has_no_run() {
     assert_eq!(backfilled.noted_at, Some(world.now()));
     sleep(HOUR).await;
     assert_eq!(ticks(&store).await.len(), 8);
+}
+
+/// Start as one workflow, and go on as another.
+#[workflow]
+async fn renamed_later(cx: &mut Cx) -> Result<String> {
+    cx.continue_as_new::<hourly>(()).await
+}
+
+/// A tick whose run is of another workflow has its run, and ends no backfill; a run that continued as another workflow is
+/// that of its tick all the same.
+#[tokio::test(start_paused = true)]
+async fn a_backfill_goes_on_behind_runs_of_other_workflows() {
+    let (store, world) = (MemoryStore::new(), world());
+    let engine = engine(&store, &world).start().await.unwrap();
+    let former = engine.schedule::<slow>("0 * * * *", "UTC").input(1).name("report").await.unwrap();
+    former.trigger_for("2026-01-01T22:00:00Z".parse().unwrap()).await.unwrap();
+    let schedule = engine.schedule::<renamed_later>("0 * * * *", "UTC").name("report").await.unwrap();
+    let continued = "2026-01-01T21:00:00Z".parse().unwrap();
+    let run = schedule.trigger_for(continued).await.unwrap();
+    let run = engine.handle::<renamed_later>(run.id().as_str()).await.unwrap();
+    assert_eq!(run.result().await.unwrap(), continued.to_string());
+    assert_eq!(schedule.trigger_for(continued).await.unwrap().id(), run.id());
+    let whole = "2026-01-01T20:00:00Z".parse().unwrap().."2026-01-02T00:00:01Z".parse().unwrap();
+    let done = schedule.backfill(whole).await.unwrap();
+    assert_eq!((done.started, done.existing), (3, 2));
+    let other = schedule.trigger_for("2026-01-01T22:00:00Z".parse().unwrap()).await;
+    assert!(matches!(other, Err(ScheduleError::Start(StartError::IdTaken { .. }))), "{other:?}");
 }
 
 /// The run of a tick is created after the tick's delay, and is that of the tick.

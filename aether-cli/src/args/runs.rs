@@ -178,6 +178,9 @@ pub(crate) struct Decisions {
     /// Undo every undecided call first that can be undone
     #[arg(long)]
     pub(crate) undo_all_first: bool,
+    /// The digest that `--dry-run` printed: by another bill nothing is started
+    #[arg(long)]
+    pub(crate) digest: Option<String>,
     /// Print the bill and start nothing
     #[arg(long)]
     pub(crate) dry_run: bool,

@@ -20,6 +20,9 @@ pub(crate) async fn retry(session: &mut Session, args: Retry) -> Result<Exit, Cl
         let plan = engine.retry(&run_id(run)?).plan().await?;
         return carry_out(session, plan, decisions).await;
     }
+    if decisions.digest.is_some() {
+        return Err(CliError::usage("`--digest` is that of one run's bill: name that run"));
+    }
     // A bill alone needs nobody's consent.
     which.yes |= decisions.dry_run;
     let ids = targets(session, &engine, which, "retry", &[Status::Failed]).await?;
@@ -95,6 +98,15 @@ pub(crate) async fn fork(session: &mut Session, args: Fork) -> Result<Exit, CliE
 
 async fn carry_out(session: &mut Session, plan: ForkPlan, decisions: Decisions) -> Result<Exit, CliError> {
     let is_dry = decisions.dry_run;
+    if let Some(digest) = &decisions.digest
+        && *digest != plan.shown()
+    {
+        let run = plan.origin().clone();
+        let what =
+            format!("the bill of run `{run}` is another one than the digest names; nothing was started");
+        let help = format!("`--dry-run` shows it as it is now, with the digest `{}`", plan.shown());
+        return Err(CliError::new(Exit::Conflict, what).with_help(help));
+    }
     let plan = decided(plan, &decisions);
     let mut outcome = ForkOutcome::of(&plan);
     if is_dry {
@@ -148,12 +160,13 @@ fn print_bill(screen: &Screen, outcome: &ForkOutcome) -> Result<(), CliError> {
     }
     screen.line(&format!("fork of run {}, cut at event {}", outcome.origin, outcome.position))?;
     if outcome.calls.is_empty() {
-        return screen.line("no call behind the cut may have changed the world");
+        screen.line("no call behind the cut may have changed the world")?;
+    } else {
+        let rows = outcome.calls.iter().map(row).collect();
+        screen.table(&["CALL", "CLASS", "OUTCOME", "DECISION", "ARGUMENTS"], rows)?;
     }
-    screen.table(
-        &["CALL", "CLASS", "OUTCOME", "DECISION", "ARGUMENTS"],
-        outcome.calls.iter().map(row).collect(),
-    )
+    // A fork that was started is bound to nothing any more.
+    if outcome.fork.is_some() { Ok(()) } else { screen.field("digest", &outcome.digest) }
 }
 
 fn row(call: &CallReport) -> Vec<Cell> {

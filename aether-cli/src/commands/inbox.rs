@@ -9,7 +9,7 @@ use crate::args::inbox::{InboxList, ShowWait};
 use crate::commands::print;
 use crate::error::CliError;
 use crate::exit::Exit;
-use crate::output::waits::{WaitList, WaitReport};
+use crate::output::waits::{UnreadableReport, WaitList, WaitReport};
 use crate::screen::{Cell, Screen, Tone};
 use crate::session::{Session, existing, run_id};
 use crate::text::word;
@@ -33,21 +33,28 @@ pub(crate) async fn list(session: &mut Session, args: InboxList) -> Result<Exit,
     let page = engine.all_pending(filter).await?;
     let next = page.next.map(|next| next.to_string());
     let waits: Vec<_> = page.waits.iter().map(WaitReport::of).collect();
+    let unreadable: Vec<_> = page.unreadable.iter().map(UnreadableReport::of).collect();
+    let exit = if unreadable.is_empty() { Exit::Done } else { Exit::Store };
     if session.screen.is_json {
-        session.screen.json(&WaitList { waits, next })?;
-        return Ok(Exit::Done);
+        session.screen.json(&WaitList { waits, unreadable, next })?;
+        return Ok(exit);
     }
-    if waits.is_empty() {
+    if waits.is_empty() && unreadable.is_empty() {
         session.screen.note("nothing waits for a reply");
         return Ok(Exit::Done);
     }
-    session
-        .screen
-        .table(&["RUN", "WAIT", "KIND", "NAME", "SINCE", "ABOUT"], waits.iter().map(row).collect())?;
+    if !waits.is_empty() {
+        session
+            .screen
+            .table(&["RUN", "WAIT", "KIND", "NAME", "SINCE", "ABOUT"], waits.iter().map(row).collect())?;
+    }
+    for wait in &unreadable {
+        session.screen.note(&format!("run `{}` waits, and that cannot be read: {}", wait.run, wait.error));
+    }
     if let Some(next) = next {
         session.screen.note(&format!("there are more: --after {next}"));
     }
-    Ok(Exit::Done)
+    Ok(exit)
 }
 
 fn row(wait: &WaitReport) -> Vec<Cell> {
@@ -67,7 +74,8 @@ pub(crate) async fn show(session: &mut Session, args: &ShowWait) -> Result<Exit,
     let run = run_id(&args.run)?;
     let found = open_waits(&engine, &run, args.wait.as_deref(), |_| true).await?;
     if session.screen.is_json {
-        session.screen.json(&WaitList { waits: found.iter().map(WaitReport::of).collect(), next: None })?;
+        let waits = found.iter().map(WaitReport::of).collect();
+        session.screen.json(&WaitList { waits, unreadable: Vec::new(), next: None })?;
         return Ok(Exit::Done);
     }
     for (number, wait) in found.iter().enumerate() {

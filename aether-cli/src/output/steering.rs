@@ -39,6 +39,8 @@ pub(crate) struct ForkOutcome {
     pub(crate) fork: Option<String>,
     /// Position of the cut in the origin's journal.
     pub(crate) position: u64,
+    /// Digest of the cut and the bill: `runs fork --digest` binds to it.
+    pub(crate) digest: String,
     /// The calls behind the cut that may have changed the world.
     pub(crate) calls: Vec<CallReport>,
     /// How many of them need a decision.
@@ -112,6 +114,7 @@ impl ForkOutcome {
             origin: plan.origin().to_string(),
             fork: None,
             position: plan.position(),
+            digest: plan.shown(),
             calls: plan.calls().iter().map(CallReport::of).collect(),
             undecided: plan.undecided().count(),
         }

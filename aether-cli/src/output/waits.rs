@@ -1,7 +1,7 @@
 //! What runs wait for.
 
 use aether_core::payload::Payload;
-use aether_core::view::pending::Pending;
+use aether_core::view::pending::{Pending, UnreadableWait};
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -82,11 +82,41 @@ impl WaitReport {
     }
 }
 
+/// A wait that is open and cannot be read.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct UnreadableReport {
+    /// The run that waits.
+    pub(crate) run: String,
+    /// Name of its workflow.
+    workflow: String,
+    /// The command that waits, where the list has it.
+    command: Option<String>,
+    /// What for, where the list has it.
+    waiting: Option<String>,
+    /// Why it cannot be read.
+    pub(crate) error: String,
+}
+
+impl UnreadableReport {
+    pub(crate) fn of(wait: &UnreadableWait) -> Self {
+        Self {
+            run: wait.run.to_string(),
+            workflow: wait.workflow.clone(),
+            command: wait.command.as_ref().map(ToString::to_string),
+            waiting: wait.waiting.map(|waiting| waiting.as_str().into()),
+            error: wait.error.to_string(),
+        }
+    }
+}
+
 /// `inbox list`, and `inbox show`.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct WaitList {
     /// The waits, in the order in which they were opened.
     pub(crate) waits: Vec<WaitReport>,
+    /// Waits that are open and cannot be read, for want of a key or because a journal is damaged. The command then exits
+    /// with 4.
+    pub(crate) unreadable: Vec<UnreadableReport>,
     /// Where the next page begins: `--after`.
     pub(crate) next: Option<String>,
 }

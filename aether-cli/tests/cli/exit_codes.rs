@@ -97,6 +97,15 @@ async fn exit_5_conflict() {
     );
     assert!(desk.cli(&["runs", "retry", "count-1"]).exits(5).err.contains("did not fail"));
     assert!(desk.cli(&["runs", "fork", "nap-1", "--from-start"]).exits(5).err.contains("--end-origin"));
+    // By another bill than was seen nothing is started; by that one it is.
+    let fork = ["nap-1", "--from-start", "--leave-origin-running"];
+    let bill = desk.json("runs fork", &[&fork[..], &["--dry-run"]].concat());
+    let other = desk.cli(&[&["runs", "fork"][..], &fork, &["--digest", "x"]].concat()).exits(5);
+    assert!(other.err.contains("another one than the digest names"), "{}", other.err);
+    assert!(desk.cli(&["runs", "show", "nap-1~fork-1"]).exits(3).out.is_empty());
+    let digest = bill["digest"].as_str().unwrap();
+    let forked = desk.json("runs fork", &[&fork[..], &["--digest", digest]].concat());
+    assert_eq!(forked["fork"], "nap-1~fork-1");
     assert!(
         desk.own(&["start", "count", r#"{"n":4}"#, "--id", "count-1"]).exits(5).err.contains("another input")
     );

@@ -6,6 +6,7 @@ mod colour;
 mod decisions;
 mod desk;
 mod development;
+mod encrypted;
 mod every_command;
 mod exit_codes;
 mod files;

@@ -1,16 +1,29 @@
 //! Messages and waits through the codec.
 //!
-//! Promise: what is said to a run is read with the keys at hand or not at all, and a wait is found by its name whether that
-//! stands in the open or not.
+//! Promise: what is said to a run is read with the keys at hand or not at all, and is not written in the open beside values
+//! that are encoded. A wait is found by its name whether that stands in the open or not.
 
 use crate::codec::coded::CodedStore;
+use crate::codec::values::of_message;
 use crate::store::append::END_REQUESTS;
+use crate::store::encoding::key_of_run;
 use crate::store::error::StoreError;
 use crate::store::records::Message;
 use crate::store::waits::{ListedWait, OpenWait, WaitFilter};
+use crate::vocabulary::codec::CodecError;
 use crate::vocabulary::id::{Position, RunId};
 
 impl CodedStore {
+    /// Refuses a message to a run whose values are encoded, where no codec is set.
+    pub(super) async fn refuse_open_message(&self, run: &RunId, message: &Message) -> Result<(), StoreError> {
+        if self.seal.is_set() {
+            return Ok(());
+        }
+        let Some(key) = key_of_run(&*self.inner, run).await? else { return Ok(()) };
+        let what = format!("{} of run `{run}`", of_message(message));
+        Err(StoreError::Codec { what, run: Some(run.clone()), error: CodecError::WouldBeOpen { key } })
+    }
+
     pub(super) fn open_messages(
         &self,
         run: &RunId,

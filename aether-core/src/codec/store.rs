@@ -314,6 +314,7 @@ impl Store for CodedStore {
     fn send(&self, run: &RunId, mut message: Message) -> BoxFuture<'_, Result<Sent, StoreError>> {
         let run = run.clone();
         Box::pin(async move {
+            self.refuse_open_message(&run, &message).await?;
             let labels = self.labels(&run).await?;
             self.seal.seal_message(&mut message, &run, labels.as_ref())?;
             self.inner.send(&run, message).await

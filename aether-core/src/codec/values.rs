@@ -30,7 +30,7 @@ pub(super) fn is_erased(error: &StoreError) -> bool {
     matches!(error, StoreError::Codec { error: CodecError::DestroyedKey { .. }, .. })
 }
 
-fn of_message(message: &Message) -> String {
+pub(super) fn of_message(message: &Message) -> String {
     format!("message `{}` on `{}`", message.id, message.topic)
 }
 

@@ -8,7 +8,7 @@ use futures_util::future::BoxFuture;
 use tokio::sync::OwnedRwLockReadGuard;
 
 use crate::engine::advance::load::stored_end;
-use crate::engine::create::{NewRunOf, create_run};
+use crate::engine::create::{NewRunOf, create_child};
 use crate::engine::inner::Inner;
 use crate::engine::operate::send_end_request;
 use crate::engine::same_input::has_input;
@@ -79,7 +79,7 @@ impl Children for ChildRuns {
                 terms,
                 unique: false,
             };
-            let existing = match create_run(&inner, new, Some(start_guard)).await? {
+            let existing = match create_child(&inner, new, start_guard).await? {
                 Created::New => return Ok(ChildStart::Runs),
                 Created::OverLimit { limit, .. } => {
                     let reason =

@@ -68,13 +68,22 @@ struct Under {
     decision: Option<Decision>,
 }
 
-/// Creates a run, and launches it unless its id is taken. `start_guard` is dropped when the run exists.
-pub(crate) async fn create_run(
+/// Creates a child run, and launches it unless its id is taken. `start_guard` is dropped when the run exists.
+pub(super) async fn create_child(
     inner: &Arc<Inner>,
     new: NewRunOf,
-    start_guard: Option<OwnedRwLockReadGuard<()>>,
+    start_guard: OwnedRwLockReadGuard<()>,
 ) -> Result<Created, StoreError> {
-    create_under(inner, new, start_guard, Under::default()).await
+    create_under(inner, new, Some(start_guard), Under::default()).await
+}
+
+/// Creates a run, and launches it unless its id is taken.
+pub(super) async fn create_run(
+    inner: &Arc<Inner>,
+    new: NewRunOf,
+    admission: Admission,
+) -> Result<Created, StoreError> {
+    create_under(inner, new, None, Under { admission: Some(admission), decision: None }).await
 }
 
 /// As [`create_run`], as long as what it rests on stands.
@@ -82,10 +91,9 @@ pub(super) async fn create_decided(
     inner: &Arc<Inner>,
     new: NewRunOf,
     decision: Decision,
-    admission: Option<&Admission>,
+    admission: Admission,
 ) -> Result<Created, StoreError> {
-    let under = Under { admission: admission.cloned(), decision: Some(decision) };
-    create_under(inner, new, None, under).await
+    create_under(inner, new, None, Under { admission: Some(admission), decision: Some(decision) }).await
 }
 
 async fn create_under(

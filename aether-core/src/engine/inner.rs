@@ -257,6 +257,11 @@ impl Inner {
         self.registry().has(name)
     }
 
+    /// Whether workflows of several modules have this name.
+    pub(super) fn has_namesakes(&self, name: &str) -> bool {
+        self.registry().has_namesakes(name)
+    }
+
     pub(super) fn workflow_names(&self) -> Vec<String> {
         self.registry().names()
     }

@@ -150,7 +150,7 @@ impl<T: Send + 'static, W: Workflow<Input = Vec<T>>> StartRun<'_, W> {
     /// }
     /// ```
     pub fn collect(mut self, key: impl Into<String>, max: usize, wait: Duration) -> Self {
-        self.keyed = Some(Keyed::collect::<T, W>(key.into(), max, wait));
+        self.keyed = Some(Keyed::collect(key.into(), max, wait));
         self
     }
 }

@@ -84,6 +84,12 @@ impl Registry {
         self.named.contains_key(name)
     }
 
+    /// Whether workflows of several modules have this name.
+    pub(super) fn has_namesakes(&self, name: &str) -> bool {
+        let named = self.named.get(name).map(Vec::as_slice).unwrap_or_default();
+        named.windows(2).any(|pair| matches!(pair, [one, other] if one.def.module != other.def.module))
+    }
+
     /// The names of all workflows, sorted.
     pub(super) fn names(&self) -> Vec<String> {
         let mut names: Vec<_> = self.named.keys().map(ToString::to_string).collect();

@@ -40,12 +40,18 @@ pub(super) async fn has_input(
     if existing.digest == *digest {
         return Ok(true);
     }
-    let is_same_input = |recorded: Payload| {
-        is_same(&recorded, digest, &|recorded| {
-            Ok(inner.shared.redaction.value(workflow.normal_input(recorded)?))
-        })
-    };
-    Ok(first_input(inner, existing).await?.is_some_and(is_same_input))
+    let first = first_input(inner, existing).await?;
+    Ok(first.is_some_and(|recorded| is_same_input(inner, workflow, &recorded, digest)))
+}
+
+/// Whether a recorded input of `workflow` has this digest, as today's types read and write it.
+pub(super) fn is_same_input(
+    inner: &Inner,
+    workflow: &RegisteredWorkflow,
+    recorded: &Payload,
+    digest: &Digest,
+) -> bool {
+    is_same(recorded, digest, &|recorded| Ok(inner.shared.redaction.value(workflow.normal_input(recorded)?)))
 }
 
 /// The input that a run was started with, where its journal tells.

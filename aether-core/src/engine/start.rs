@@ -4,12 +4,13 @@
 
 use std::future::IntoFuture;
 use std::marker::PhantomData;
+use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 
 use crate::engine::create::{NewRunOf, create_run, fresh_id};
 use crate::engine::handle::{AnyWorkflow, RunHandle};
-use crate::engine::inner::{Engine, Inner, now};
+use crate::engine::inner::{Engine, Inner, now, whole};
 use crate::engine::keyed::key::KeyError;
 use crate::engine::keyed::start::{Keyed, KeyedEnd};
 use crate::engine::queue_options::QueueOptions;
@@ -397,9 +398,8 @@ impl Starting {
             None => fresh_id(inner),
         };
         inner.register(registered);
-        if inner.is_stopping() {
-            return Err(StartError::ShutDown { run: id });
-        }
+        // A shutdown waits for what is written here, and nothing is written behind it.
+        let Some(admission) = inner.admit().await else { return Err(StartError::ShutDown { run: id }) };
         let input = inner.shared.redaction.value(input);
         let digest = Digest::of(&input).map_err(|error| StartError::Input { workflow, error })?;
         let new = NewRunOf {
@@ -415,7 +415,10 @@ impl Starting {
         };
         if let Some(keyed) = keyed {
             let key = keyed.key().to_owned();
-            return match keyed.start(inner, new).await? {
+            let starting = Arc::clone(inner);
+            // A caller that is dropped, or does not go on, keeps no shutdown waiting.
+            let decided = async move { keyed.start(&starting, new, &admission).await };
+            return match whole(inner, decided).await? {
                 KeyedEnd::Run(run, existing) => {
                     if let Some(existing) = existing {
                         same_run(inner, &existing, &registered, &digest).await?;
@@ -431,7 +434,7 @@ impl Starting {
         }
         // Before the run can end: its cell lives as long as a handle, and the end is delivered through it.
         let handle = engine.handle_of(id);
-        match create_run(inner, new, None).await? {
+        match create_run(inner, new, admission).await? {
             Created::Existing(existing) => {
                 same_run(inner, &existing, &registered, &digest).await?;
                 inner.wake_scheduler.notify_one();

@@ -3,12 +3,14 @@
 //! Promise: the list of all runs reads no journal, but for the runs that an older build left open, once, and for waits
 //! whose question or arguments are large.
 
+use std::collections::BTreeSet;
+
 use crate::engine::inner::Engine;
 use crate::store::api::Store;
 use crate::store::error::StoreError;
 use crate::store::open_waits::OpenWaits;
 use crate::store::waits::{ListedWait, WaitFilter};
-use crate::view::pending::{Pending, PendingPage, WaitStates};
+use crate::view::pending::{Pending, PendingPage, UnreadableWait, WaitStates};
 use crate::vocabulary::id::RunId;
 
 impl Engine {
@@ -41,6 +43,10 @@ impl Engine {
     /// that the store keeps, and no journals; the first call after an update from a build without that list reads the
     /// journal of every open run, once. A damaged one is then left out, with a warning of that call alone.
     ///
+    /// Waits that this engine cannot read, for want of a key of the payload codec, are in [`PendingPage::unreadable`]. A
+    /// filter by name finds only those of them whose name stands in the open. Runs that an older build left open, and of
+    /// which the journal alone says for what they wait, are there on the first page.
+    ///
     /// ```
     /// # use aether_core::engine::Engine;
     /// # use aether_core::store::WaitFilter;
@@ -50,6 +56,9 @@ impl Engine {
     ///     let page = engine.all_pending(filter.clone()).await?;
     ///     for wait in page.waits {
     ///         println!("{} {} waits for {}", wait.run, wait.name, wait.waiting);
+    ///     }
+    ///     for wait in page.unreadable {
+    ///         println!("{} waits for something else: {}", wait.run, wait.error);
     ///     }
     ///     match page.next {
     ///         Some(next) => filter.after = Some(next),
@@ -63,7 +72,12 @@ impl Engine {
     /// [`StoreError`] when the store fails.
     pub async fn all_pending(&self, filter: WaitFilter) -> Result<PendingPage, StoreError> {
         let store = &*self.inner.shared.store;
-        list_unlisted(store).await?;
+        let mut unreadable = list_unlisted(store).await?;
+        unreadable.retain(|wait| {
+            filter.after.is_none()
+                && filter.run.as_ref().is_none_or(|run| wait.run == *run)
+                && filter.workflow.as_ref().is_none_or(|workflow| wait.workflow == *workflow)
+        });
         // One more than asked for says whether there is another page.
         let limit = filter.limit;
         let more = WaitFilter { limit: if limit == 0 { 0 } else { limit.saturating_add(1) }, ..filter };
@@ -76,30 +90,48 @@ impl Engine {
         };
         let mut waits = Vec::with_capacity(rows.len());
         for row in rows {
-            waits.extend(whole(store, row).await?);
+            match whole(store, &row).await {
+                Ok(found) => waits.extend(found),
+                Err(error @ (StoreError::Corrupt { .. } | StoreError::Codec { .. })) => {
+                    unreadable.push(UnreadableWait::listed(&row, error));
+                }
+                Err(error) => return Err(error),
+            }
         }
-        Ok(PendingPage { waits, next })
+        Ok(PendingPage { waits, unreadable, next })
     }
 }
 
-/// Lists the open waits of the runs that an older build left open.
-async fn list_unlisted(store: &dyn Store) -> Result<(), StoreError> {
+/// Lists the open waits of the runs that an older build left open. Answers those that cannot be read for want of a key:
+/// they stay unlisted, for whoever has it.
+async fn list_unlisted(store: &dyn Store) -> Result<Vec<UnreadableWait>, StoreError> {
+    let (mut unreadable, mut left) = (Vec::new(), BTreeSet::new());
     loop {
-        let page = store.unlisted_waits(PAGE).await?;
-        for run in &page {
-            match list(store, run).await {
+        let limit = PAGE + left.len();
+        let page = store.unlisted_waits(limit).await?;
+        let is_last = page.len() < limit;
+        for run in page {
+            if left.contains(&run) {
+                continue;
+            }
+            match list(store, &run).await {
                 // The run was purged since it was found.
                 Ok(()) | Err(StoreError::UnknownRun { .. }) => {}
-                Err(error @ (StoreError::Corrupt { .. } | StoreError::Codec { .. })) => {
+                Err(error @ StoreError::Codec { .. }) => {
+                    let record = store.run(&run).await?;
+                    unreadable.extend(record.map(|record| UnreadableWait::unlisted(record, error)));
+                    left.insert(run);
+                }
+                Err(error @ StoreError::Corrupt { .. }) => {
                     tracing::warn!(%run, %error, "what an unreadable run waits for cannot be listed");
-                    list_none(store, run).await?;
+                    list_none(store, &run).await?;
                 }
                 Err(error) => return Err(error),
             }
         }
         // A listed run is not found again.
-        if page.len() < PAGE {
-            return Ok(());
+        if is_last {
+            return Ok(unreadable);
         }
     }
 }
@@ -127,16 +159,9 @@ async fn list_none(store: &dyn Store, run: &RunId) -> Result<(), StoreError> {
 }
 
 /// A row with what the list leaves to the journal; `None` where the wait has ended meanwhile.
-async fn whole(store: &dyn Store, row: ListedWait) -> Result<Option<Pending>, StoreError> {
-    if let Some(pending) = Pending::listed(&row) {
+async fn whole(store: &dyn Store, row: &ListedWait) -> Result<Option<Pending>, StoreError> {
+    if let Some(pending) = Pending::listed(row) {
         return Ok(Some(pending));
     }
-    match WaitStates::load(store, &row.run).await {
-        Ok(states) => Ok(states.open(&row.wait.command)),
-        Err(error @ (StoreError::Corrupt { .. } | StoreError::Codec { .. })) => {
-            tracing::warn!(run = %row.run, %error, "a wait of an unreadable run cannot be listed");
-            Ok(None)
-        }
-        Err(error) => Err(error),
-    }
+    Ok(WaitStates::load(store, &row.run).await?.open(&row.wait.command))
 }

@@ -13,7 +13,7 @@ use sha2::{Digest as _, Sha256};
 use crate::journal::encoded::key_of;
 use crate::journal::event::Event;
 use crate::vocabulary::id::{Epoch, Position};
-use crate::vocabulary::payload::PayloadError;
+use crate::vocabulary::payload::{PayloadError, without_values};
 
 /// Hash that chains a frame to everything before it.
 pub type ChainHash = [u8; 32];
@@ -206,7 +206,10 @@ impl StoredFrame {
 
     /// The slow way, for frames that hold kinds a newer build wrote.
     fn tolerant(&self, text: &str) -> Result<Vec<Event>, JournalError> {
-        let unreadable = |reason: String| JournalError::Unreadable { position: self.position, reason };
+        let unreadable = |reason: String| {
+            let reason = without_values(&reason);
+            JournalError::Unreadable { position: self.position, reason }
+        };
         let items: Vec<BTreeMap<String, &RawValue>> =
             serde_json::from_str(text).map_err(|e| unreadable(e.to_string()))?;
         items

@@ -13,12 +13,14 @@ use crate::recording::recorded::{RecordedFrame, RecordedRun, Recording, Recordin
 use crate::store::ack::{Ack, DurableWatermark};
 use crate::store::api::Store;
 use crate::store::append::{Append, StatusChange};
+use crate::store::encoding::key_of_program;
 use crate::store::error::{AppendError, StoreError};
 use crate::store::ledger::{Acquire, LedgerEntry, LedgerStatus, LedgerUpdate, Reservation};
 use crate::store::open_waits::OpenWaits;
 use crate::store::records::{Created, NewRun};
 use crate::store::reserve::{Reserved, reserve};
 use crate::store::waits::WaitChange;
+use crate::vocabulary::codec::CodecError;
 use crate::vocabulary::contract::Status;
 use crate::vocabulary::id::{CodeId, Position, RunId, WorkerId};
 
@@ -30,13 +32,17 @@ impl Recording {
     ///
     /// # Errors
     /// [`RecordingError::Exists`] when the store has a run with one of these ids; this is checked before anything is
-    /// written. [`RecordingError::Store`] and [`RecordingError::Refused`] when the store fails; a run that is then only
+    /// written, as is that a store without the program's payload codec would get values in the open beside encoded ones:
+    /// [`StoreError::Codec`], told from the newest run of the workflow, or else of the store. [`RecordingError::Store`] and [`RecordingError::Refused`] when the store fails; a run that is then only
     /// partly imported is never claimed by an engine.
     pub async fn import(&self, store: &dyn Store) -> Result<Vec<RunId>, RecordingError> {
         for run in &self.runs {
             if store.run(&run.run).await?.is_some() {
                 return Err(exists(store, &run.run));
             }
+        }
+        for run in &self.runs {
+            refuse_open(store, run).await?;
         }
         for run in &self.runs {
             store.announce(&run.run, &run.created.labels);
@@ -49,6 +55,13 @@ impl Recording {
         }
         Ok(self.runs.iter().map(|run| run.run.clone()).collect())
     }
+}
+
+/// Refuses a run whose values would stand in the open beside those of a program that encodes them.
+async fn refuse_open(store: &dyn Store, run: &RecordedRun) -> Result<(), StoreError> {
+    let Some(key) = key_of_program(store, &run.created.workflow).await? else { return Ok(()) };
+    let what = format!("recorded run `{}`", run.run);
+    Err(StoreError::Codec { what, run: Some(run.run.clone()), error: CodecError::WouldBeOpen { key } })
 }
 
 /// A thousand years.

@@ -10,7 +10,7 @@ use serde::de::{DeserializeOwned, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
-use crate::vocabulary::payload::{Payload, PayloadError, put_shallow};
+use crate::vocabulary::payload::{Payload, PayloadError, put_shallow, start_of, without_values};
 
 /// A value that can be recorded: it serializes, deserializes, and owns its data. Implemented for every such type.
 ///
@@ -193,8 +193,8 @@ impl<'a> ArgsDecoder<'a> {
         serde_json::from_str(args.as_str()).map(|fields| Self { fields, unreadable: None }).map_err(|e| {
             PayloadError::Decode {
                 ty: "an object of arguments",
-                reason: e.to_string(),
-                start: args.as_str().chars().take(120).collect(),
+                reason: without_values(&e.to_string()),
+                start: start_of(args.as_str()),
             }
         })
     }
@@ -214,10 +214,10 @@ impl<'a> ArgsDecoder<'a> {
         serde_json::from_str(text).map_err(|e| PayloadError::Decode {
             ty: std::any::type_name::<T>(),
             reason: match found.is_some() {
-                true => format!("argument `{name}`: {e}"),
+                true => format!("argument `{name}`: {}", without_values(&e.to_string())),
                 false => format!("argument `{name}` is missing"),
             },
-            start: text.chars().take(120).collect(),
+            start: start_of(text),
         })
     }
 }

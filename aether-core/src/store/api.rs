@@ -222,8 +222,8 @@ pub trait Store: Any + Send + Sync + Debug {
 
     /// As [`Store::create`], as long as `decision` stands: the write itself checks it, and answers
     /// [`Created::DecisionGone`] where the record has another revision or is not there. A run that exists is answered in any
-    /// case. A store that keeps the record in another database than the run looks at it before and behind the creation, and
-    /// takes the run back where nobody has claimed it yet.
+    /// case. A store that keeps the record in another database than the run holds it there until the run is created: nobody
+    /// replaces or removes it meanwhile. It never takes the run back.
     fn create_decided(&self, new: NewRun, decision: Decision) -> BoxFuture<'_, Result<Created, StoreError>>;
 
     /// Creates a fork as [`Store::create`] creates a run, together with the ledger rows of the calls that it has copied: in

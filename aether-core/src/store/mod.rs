@@ -7,6 +7,7 @@ pub(crate) mod api;
 pub(crate) mod append;
 pub(crate) mod birth;
 pub(crate) mod codes;
+pub(crate) mod encoding;
 pub(crate) mod error;
 pub(crate) mod filter;
 pub(crate) mod integrity;

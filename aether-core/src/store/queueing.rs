@@ -80,6 +80,9 @@ pub trait QueueTable: QueueCounts {
     fn best(&mut self, queue: &str, key: &str, begun: bool)
     -> Result<Option<(Self::Run, bool)>, Self::Error>;
 
+    /// Whether a lane holds a run that has begun, whoever can advance it.
+    fn has_begun(&mut self, queue: &str, key: &str) -> Result<bool, Self::Error>;
+
     /// Takes a run out of its lane, and notes whether the lane is still active.
     fn take(&mut self, run: &Self::Run, place: &QueuePlace) -> Result<(), Self::Error>;
 
@@ -248,6 +251,8 @@ impl<'l> Picker<'l> {
                 (true, true) if !serving.begun => {
                     (serving.begun, serving.after) = (true, None);
                 }
+                // What has begun needs no start: who can advance it, or has room for it, must find it.
+                (_, true) if table.has_begun(&place.queue, &place.key)? => {}
                 _ => self.pass_over(table, serving, &place, blocked.until)?,
             }
         }

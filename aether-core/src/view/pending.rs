@@ -14,6 +14,7 @@ use crate::sched::mutated;
 use crate::store::api::Store;
 use crate::store::error::StoreError;
 use crate::store::open_waits::{Open, OpenWaits, WaitDetail};
+use crate::store::records::RunRecord;
 use crate::store::waits::{ListedWait, WaitPlace};
 use crate::vocabulary::id::{CommandId, InvocationId, RunId};
 use crate::vocabulary::outcome::EffectClass;
@@ -65,8 +66,49 @@ pub struct Pending {
 pub struct PendingPage {
     /// The waits, in the order in which they were opened.
     pub waits: Vec<Pending>,
+    /// Waits of this page that are open and cannot be read, for want of a key or because a journal is damaged. They are
+    /// counted in its limit.
+    pub unreadable: Vec<UnreadableWait>,
     /// Where the next page begins; `None` at the end.
     pub next: Option<WaitPlace>,
+}
+
+/// A wait that is open and cannot be read: what stands in the open of it, and why there is no more.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct UnreadableWait {
+    /// The run that waits.
+    pub run: RunId,
+    /// Name of its workflow.
+    pub workflow: String,
+    /// The command that waits. `None` where only the journal says for what the run waits, and cannot be read.
+    pub command: Option<CommandId>,
+    /// What it waits for, where that is known.
+    pub waiting: Option<Waiting>,
+    /// Since when, where that is known.
+    pub since: Option<Timestamp>,
+    /// Why it cannot be read, and what helps.
+    pub error: StoreError,
+}
+
+impl UnreadableWait {
+    /// A row of the list.
+    pub(crate) fn listed(row: &ListedWait, error: StoreError) -> Self {
+        Self {
+            run: row.run.clone(),
+            workflow: row.workflow.clone(),
+            command: Some(row.wait.command.clone()),
+            waiting: Some(row.wait.waiting),
+            since: Some(row.wait.since),
+            error,
+        }
+    }
+
+    /// A run whose waits are in its journal alone.
+    pub(crate) fn unlisted(record: RunRecord, error: StoreError) -> Self {
+        let RunRecord { id: run, workflow, .. } = record;
+        Self { run, workflow, command: None, waiting: None, since: None, error }
+    }
 }
 
 impl Pending {

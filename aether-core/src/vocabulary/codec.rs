@@ -172,6 +172,16 @@ pub enum CodecError {
         /// Id of the key.
         key: String,
     },
+    /// The engine has no codec, and was to write a value that would stand in the open beside encoded ones.
+    #[error(
+        "it would stand in the open beside values that are encoded, here under key `{key}`, and no payload codec is set: say \
+         it with the program that has the codec (its own engine, command line or console), or add `.payload_codec(..)`; \
+         nothing was written"
+    )]
+    WouldBeOpen {
+        /// Id of a key that values beside it are encoded under.
+        key: String,
+    },
     /// The codec does not have the key.
     #[error(
         "it is encoded under key `{key}`, which the payload codec does not have: add the key; nothing was lost"
@@ -211,6 +221,7 @@ impl CodecError {
     pub fn key(&self) -> Option<&str> {
         match self {
             Self::NoCodec { key }
+            | Self::WouldBeOpen { key }
             | Self::UnknownKey { key }
             | Self::DestroyedKey { key }
             | Self::Altered { key } => Some(key),

@@ -32,3 +32,4 @@ pub(crate) mod spans;
 pub mod trace;
 pub mod waiting;
 pub(crate) mod walk;
+pub(crate) mod without_values;

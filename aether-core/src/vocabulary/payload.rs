@@ -15,6 +15,8 @@ use sha2::{Digest as _, Sha256};
 use crate::vocabulary::canonical;
 use crate::vocabulary::shared_text::shared_text;
 
+pub use crate::vocabulary::without_values::{outline, without_values};
+
 /// A value, or a step error, both as recorded.
 pub(crate) type Answered = Result<Payload, Payload>;
 
@@ -35,7 +37,8 @@ pub const NESTING: usize = 127;
 #[serde(transparent)]
 pub struct Payload(Box<RawValue>);
 
-/// A value that JSON cannot hold, or text that does not decode into the wanted type.
+/// A value that JSON cannot hold, or text that does not decode into the wanted type. It shows names of members and kinds of
+/// values, and no values: it is logged, and may be secret.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PayloadError {
@@ -74,11 +77,16 @@ pub enum PayloadError {
     Decode {
         /// Rust type that was wanted.
         ty: &'static str,
-        /// The deserializer's error.
+        /// The deserializer's error, without the values that it names.
         reason: String,
-        /// First characters of the text.
+        /// First characters of the text, without its values: see [`outline`].
         start: String,
     },
+}
+
+/// The first characters of a text, without its values.
+pub(crate) fn start_of(text: &str) -> String {
+    outline(&text.chars().take(120).collect::<String>())
 }
 
 impl Payload {
@@ -98,8 +106,8 @@ impl Payload {
     pub fn decode<T: DeserializeOwned>(&self) -> Result<T, PayloadError> {
         serde_json::from_str(self.0.get()).map_err(|e| PayloadError::Decode {
             ty: std::any::type_name::<T>(),
-            reason: e.to_string(),
-            start: self.0.get().chars().take(120).collect(),
+            reason: without_values(&e.to_string()),
+            start: start_of(self.0.get()),
         })
     }
 
@@ -114,8 +122,8 @@ impl Payload {
         let read: Result<&RawValue, _> = serde_json::from_str(&text);
         read.map(|raw| Self(raw.to_owned())).map_err(|e| PayloadError::Decode {
             ty: "JSON",
-            reason: e.to_string(),
-            start: text.chars().take(120).collect(),
+            reason: without_values(&e.to_string()),
+            start: start_of(&text),
         })
     }
 

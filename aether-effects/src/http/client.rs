@@ -15,7 +15,7 @@ use rustls_platform_verifier::Verifier;
 
 use super::host_limit::HostLimit;
 use super::hosts::Hosts;
-use super::mask;
+use super::mask::{self, is_recorded};
 use crate::cassette::player::Cassette;
 use crate::recorded_error::chain;
 use crate::secret::Secret;
@@ -108,6 +108,19 @@ impl HttpClient {
     pub fn shared() -> Result<Self, String> {
         static SHARED: OnceLock<Result<HttpClient, String>> = OnceLock::new();
         SHARED.get_or_init(|| Self::builder().build()).clone()
+    }
+
+    /// Whether this client records a header of an answer; `name` in any case.
+    ///
+    /// ```
+    /// # use aether_effects::http::HttpClient;
+    /// let client = HttpClient::builder().record_header("x-ratelimit-remaining").build()?;
+    /// assert!(client.records("ETag") && client.records("X-RateLimit-Remaining"));
+    /// assert!(!client.records("server") && !client.records("set-cookie"));
+    /// # Ok::<(), String>(())
+    /// ```
+    pub fn records(&self, name: &str) -> bool {
+        is_recorded(&name.to_ascii_lowercase(), &self.settings.recorded)
     }
 
     /// The client that the program provides, or else the shared one.
@@ -265,6 +278,16 @@ impl HttpClientBuilder {
     pub fn record_header(mut self, name: &str) -> Self {
         self.settings.recorded.insert(name.to_ascii_lowercase());
         self
+    }
+
+    /// Whether the client will record a header of an answer, as [`HttpClient::records`] says it.
+    ///
+    /// ```
+    /// # use aether_effects::http::HttpClient;
+    /// assert!(HttpClient::builder().records("etag"));
+    /// ```
+    pub fn records(&self, name: &str) -> bool {
+        is_recorded(&name.to_ascii_lowercase(), &self.settings.recorded)
     }
 
     /// Sends `value` as header `name` with every request to `host` that does not set this header itself. Not recorded.

@@ -143,13 +143,17 @@ pub(crate) fn unparsable(text: &str) -> String {
     text.rsplit_once('@').map_or(text, |(_, host)| host).chars().take(100).collect()
 }
 
+/// Whether a header of this name, in lower case, may be recorded; `extra` are allowed besides the usual ones.
+pub(crate) fn is_recorded(name: &str, extra: &BTreeSet<String>) -> bool {
+    (ALLOWED.contains(&name) || extra.contains(name)) && !is_forbidden(name)
+}
+
 /// The headers that may be recorded; `extra` are allowed besides the usual ones.
 pub(crate) fn headers(headers: &HeaderMap, extra: &BTreeSet<String>, base: &Url) -> BTreeMap<String, String> {
     let mut recorded = BTreeMap::new();
     for name in headers.keys() {
         let text = name.as_str();
-        let allowed = ALLOWED.contains(&text) || extra.contains(text);
-        if !allowed || is_forbidden(text) {
+        if !is_recorded(text, extra) {
             continue;
         }
         let values: Vec<_> = headers

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use aether_core::payload::{outline, without_values};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::de::DeserializeOwned;
@@ -118,8 +119,9 @@ impl HttpResponse {
         serde_json::from_str(&text).map_err(|error| HttpError::Shape {
             exchange: self.exchange(),
             wanted: std::any::type_name::<T>(),
-            reason: error.to_string(),
-            start: start_of(&text),
+            // An answer may hold what nobody is to read in a log.
+            reason: without_values(&error.to_string()),
+            start: outline(&start_of(&text)),
         })
     }
 

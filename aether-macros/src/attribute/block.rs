@@ -47,9 +47,9 @@ fn compiled(
     function: ImplItemFn,
     owner: Option<&Owner>,
 ) -> Expansion {
-    let ImplItemFn { attrs, vis, sig, block, .. } = function;
+    let ImplItemFn { attrs, vis, modifiers, sig, block } = function;
     let attrs = attrs.into_iter().filter(|attr| Kind::of(attr).is_none()).collect();
-    let function = ItemFn { attrs, vis, sig, block: Box::new(block) };
+    let function = ItemFn { attrs, vis, modifiers, sig, block: Box::new(block) };
     let Some(owner) = owner else {
         // The block is refused as a whole: only the shape stays, for callers.
         let (attrs, vis, sig) = (&function.attrs, &function.vis, &function.sig);
@@ -66,7 +66,7 @@ fn owner(block: &ItemImpl, diagnostics: &mut Diagnostics) -> Option<Owner> {
         diagnostics.report(at, code::IMPL_BLOCK, format_args!("`#[workflow]` on an `impl` block {what}"));
         None
     };
-    if let Some((_, path, _)) = &block.trait_ {
+    if let Some((path, _)) = &block.trait_ {
         return refuse(path.to_token_stream(), "of a trait");
     }
     if !block.generics.params.is_empty() {

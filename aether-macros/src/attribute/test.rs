@@ -99,7 +99,7 @@ fn is_test(path: &Path) -> bool {
 
 fn expand(test: Test) -> TokenStream {
     let Test { function, takes, krate, limit } = test;
-    let ItemFn { attrs, vis, sig, block } = function;
+    let ItemFn { attrs, vis, sig, block, .. } = function;
     let name = &sig.ident;
     let attribute = quote!(#krate::attribute);
     let simulation = takes.map(|PatType { pat, ty, .. }| {

@@ -9,7 +9,7 @@ use syn::visit::{self, Visit};
 use syn::{
     Arm, BinOp, Block, Expr, ExprAsync, ExprAwait, ExprBinary, ExprBlock, ExprBreak, ExprClosure,
     ExprContinue, ExprForLoop, ExprIf, ExprLoop, ExprMatch, ExprReturn, ExprTry, ExprWhile, FieldValue, Item,
-    Local, Macro, Stmt,
+    Local, Macro, Pat, Stmt,
 };
 
 use super::gate;
@@ -241,15 +241,23 @@ impl Flow {
     fn arm(&mut self, arm: &Arm, after: Node) {
         let from = self.here;
         self.way(from, after, |this| {
-            if let Some((_, guard)) = &arm.guard {
-                this.any_order([&**guard]);
+            if let Some(guard) = guard_of(&arm.pat) {
+                this.any_order([guard]);
             }
             this.visit_expr(&arm.body);
         });
         self.here = from;
-        if let Some((_, guard)) = &arm.guard {
-            self.optional(|this| this.any_order([&**guard]));
+        if let Some(guard) = guard_of(&arm.pat) {
+            self.optional(|this| this.any_order([guard]));
         }
+    }
+}
+
+/// The guard of an arm with this pattern.
+fn guard_of(pat: &Pat) -> Option<&Expr> {
+    match pat {
+        Pat::Guard(guarded) => Some(&guarded.guard),
+        _ => None,
     }
 }
 

@@ -35,11 +35,12 @@ impl PostgresStore {
     /// number, 0 to 4095. Buckets that are there already are left alone; the number of those that were moved is returned.
     ///
     /// It may be called while all workers work, and again after an error or a crash. Workers must have been started with
-    /// all databases: a bucket is not moved to one that a worker which holds runs of it does not reach.
+    /// all databases: a bucket is not moved to one that a worker which holds runs of it does not reach. Nor is one moved while
+    /// a run of a queue is open in it, because a store of several databases has no queues.
     ///
     /// # Errors
-    /// [`StoreError::Unavailable`] when a database cannot be reached or has no such name, or when a bucket could not be
-    /// locked for half a minute. A move that has begun is completed later by any process that has the store open.
+    /// [`StoreError::Unavailable`] when a database cannot be reached or has no such name, when a run of a queue is open in a
+    /// bucket, or when a bucket could not be locked for half a minute. A move that has begun is completed later by any process that has the store open.
     ///
     /// ```no_run
     /// # async fn moves() -> Result<(), Box<dyn std::error::Error>> {

@@ -96,6 +96,10 @@ const HOLDERS: &str = "SELECT w.id, w.renewals FROM (SELECT DISTINCT r.owner FRO
 const ABSENT: &str = "SELECT h.id FROM unnest($1::text[], $2::int8[]) AS h(id, renewals)
     LEFT JOIN workers w ON w.id = h.id WHERE w.id IS NULL OR w.renewals < h.renewals - 1 LIMIT 1";
 
+/// An open run of a queue, and its queue. Queues are those of one database: elsewhere nothing would take it.
+const QUEUED: &str =
+    "SELECT id, queue FROM runs WHERE shard = $1::int2 AND queue IS NOT NULL AND status < 3 LIMIT 1";
+
 /// A move that has begun.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Move {
@@ -125,12 +129,39 @@ pub(crate) async fn move_one(shared: &Shared, shard: i16, to: &str) -> Result<bo
         // Nothing is packed for a database that cannot be reached.
         let target = shared.database(shared.number(to)?);
         ask!(target, |conn| conn.query_opt("SELECT 1", &[]).await)?;
+        let source = shared.database(shared.map.spot(shard).database);
+        if !std::ptr::eq(source, target) {
+            refuse_queued(source, shard, to).await?;
+        }
         let Some(one) = begin(shared, shard, to).await? else { return Ok(false) };
         complete(shared, &one).await?;
         if one.to == to {
             return Ok(true);
         }
     }
+}
+
+/// Refuses to move a bucket with open runs of queues before anything is noted of it.
+async fn refuse_queued(source: &Database, shard: i16, to: &str) -> Result<(), StoreError> {
+    match ask!(source, |conn| queued(conn.query(QUEUED, &[&shard]).await?))? {
+        Some(reason) => Err(cannot_be_moved(source, shard, to, &reason)),
+        None => Ok(()),
+    }
+}
+
+/// Why a bucket with these rows of [`QUEUED`] cannot be moved.
+fn queued(rows: Vec<Row>) -> Result<Option<String>, OpError> {
+    let Some(found) = rows.first() else { return Ok(None) };
+    let (run, queue): (String, String) = (get(found, 0)?, get(found, 1)?);
+    Ok(Some(format!(
+        "run `{run}` of queue `{queue}` is open there, and a store of several databases has no queues: let such runs end \
+         where they are, or cancel them, and move the bucket then"
+    )))
+}
+
+fn cannot_be_moved(source: &Database, shard: i16, to: &str, reason: &str) -> StoreError {
+    let reason = format!("bucket {shard} cannot be moved to `{to}` now: {reason}");
+    StoreError::Unavailable { store: source.name.to_string(), reason }
 }
 
 /// Notes a move, unless another one of the bucket has begun: that one is given. `None` where the bucket is there.
@@ -173,13 +204,13 @@ async fn pack(source: &Database, target: &Database, one: &Move) -> Result<(), St
                 match packed {
                     Packed::Done => return Ok(()),
                     Packed::InTheWay => "a transaction has held a lock on its tables for long".into(),
+                    Packed::Queued(reason) => reason,
                     Packed::Untold => "other workers take its runs again and again".into(),
                 }
             }
         };
         if since.elapsed() >= PATIENCE {
-            let reason = format!("bucket {} cannot be moved to `{}` now: {reason}", one.shard, one.to);
-            return Err(StoreError::Unavailable { store: source.name.to_string(), reason });
+            return Err(cannot_be_moved(source, one.shard, &one.to, &reason));
         }
         tokio::time::sleep(Duration::from_millis(wait)).await;
     }
@@ -216,6 +247,8 @@ enum Packed {
     InTheWay,
     /// A worker has taken a run meanwhile, and may not know the target.
     Untold,
+    /// A run of a queue is open: why that is in the way.
+    Queued(String),
 }
 
 async fn try_pack(conn: &Connection, one: &Move, wait: u64, told: &Holders) -> Result<Packed, OpError> {
@@ -243,6 +276,9 @@ async fn pack_in(
     let held = holders(transaction.query(HOLDERS, &[&one.shard]).await?)?;
     if held.keys().any(|worker| !told.contains_key(worker)) {
         return Ok(Packed::Untold);
+    }
+    if let Some(reason) = queued(transaction.query(QUEUED, &[&one.shard]).await?)? {
+        return Ok(Packed::Queued(reason));
     }
     if transaction.execute(LEAVE, &[&one.shard, &one.version, &one.to]).await? == 0 {
         return Ok(Packed::Done);

@@ -1,15 +1,22 @@
-//! Creating children whose parents may be in another database.
+//! Creating runs that rest on what may be in another database: children on their parents, and decided starts.
 //!
 //! Promise: nothing crosses databases in one transaction. The parent is looked at before its child is created and once
 //! more behind that: a child whose parent has ended meanwhile is removed again, so that none is left of a parent that
 //! never asked for it. Where another worker holds the parent meanwhile, the child stays: its journal asks for it.
+//!
+//! A decision is locked in the first database until the run that rests on it is created, so that nobody notes, replaces or
+//! frees it meanwhile. A run that was created is never removed for a decision that has changed since: whoever changed it may
+//! have found the run.
+
+use std::sync::Arc;
 
 use aether_core::id::RunId;
 use aether_core::store::ledger::LedgerEntry;
 use aether_core::store::{Created, Decision, NewRun, StoreError};
 
 use crate::database::{Database, ask};
-use crate::placement::search::at;
+use crate::error::gone;
+use crate::placement::search::{Doubtful as _, at};
 use crate::placement::shared::Shared;
 use crate::row::{self, get};
 use crate::shard::shard;
@@ -40,34 +47,78 @@ pub(crate) async fn create(
     let created = placed(shared, NewRun { parent_epoch: None, ..new }, ledger).await?;
     if created == Created::New
         && parent_now(shared, &parent).await?.1
-        && at!(shared, id.as_str(), |db| db.remove(&id))?
+        && at!(shared, id.as_str(), |db| db.remove(&id))?.is_gone()
     {
         return Ok(Created::ParentLost);
     }
     Ok(created)
 }
 
-/// Creates a run that rests on a record of the first database. Where that has changed meanwhile the run is removed again,
-/// unless somebody has claimed it.
+/// Locks a keyed start in a revision against every change.
+const LOCK_KEYED: &str = "SELECT 1 FROM keyed_starts WHERE name = $1::text AND revision = $2::int8 FOR SHARE";
+
+/// Locks a schedule in a revision against every change.
+const LOCK_SCHEDULE: &str = "SELECT 1 FROM schedules WHERE name = $1::text AND revision = $2::int8 FOR SHARE";
+
+/// Creates a run that rests on a record of the first database.
 async fn decided(
     shared: &Shared,
     new: NewRun,
     ledger: Vec<LedgerEntry>,
     decision: &Decision,
 ) -> Result<Created, StoreError> {
+    let (home, id) = (shared.home(), new.id.clone());
+    let mut search = shared.search(id.as_str());
+    loop {
+        let database = search.database();
+        let (new, ledger) = (new.clone(), ledger.clone());
+        let created = match Arc::ptr_eq(database, home) {
+            // There the statement that creates it looks at the decision.
+            true => database.clone().create(new, ledger, Some(decision.clone())).await,
+            false => {
+                let database = database.clone();
+                // To its end, whoever waits for it: a creation that is under way needs the lock.
+                let creating = while_it_stands(home.clone(), decision.clone(), database, new, ledger);
+                tokio::spawn(creating).await.unwrap_or_else(|_| Err(gone(&home.name)))
+            }
+        };
+        if !created.is_doubtful() || search.was_right().await? {
+            return Ok(created?.unwrap_or(Created::DecisionGone));
+        }
+    }
+}
+
+/// Creates a run in `database` while its decision is locked in `home`; `None` where it was not created and is not there. Of the decided starts of this process with runs in one database, one at a time has its decision locked, on a
+/// connection beside the pool: who has the lock may wait for one of the pool.
+async fn while_it_stands(
+    home: Arc<Database>,
+    decision: Decision,
+    database: Arc<Database>,
+    new: NewRun,
+    ledger: Vec<LedgerEntry>,
+) -> Result<Option<Created>, StoreError> {
+    let (lock, name, revision) = match &decision {
+        Decision::KeyedStart { name, revision } => (LOCK_KEYED, name, row::int(*revision)),
+        Decision::Schedule { name, revision } => (LOCK_SCHEDULE, name, row::int(*revision)),
+    };
     let id = new.id.clone();
-    if !shared.home().stands(decision).await? {
-        let there = at!(shared, id.as_str(), |db| db.run_record(&id))?;
-        return Ok(there.map_or(Created::DecisionGone, |record| Created::Existing(Box::new(record))));
-    }
-    let created = placed(shared, new, ledger).await?;
-    if created == Created::New
-        && !shared.home().stands(decision).await?
-        && at!(shared, id.as_str(), |db| db.remove(&id))?
-    {
-        return Ok(Created::DecisionGone);
-    }
-    Ok(created)
+    let created: Option<Option<Created>> = ask!(at home.asking_beside(&database.deciding), |conn| {
+        // As long as a creation may take.
+        let transaction = conn.begin_for(home.options.statement_timeout + home.options.patience).await?;
+        if transaction.query(lock, &[&name, &revision]).await?.is_empty() {
+            transaction.rollback().await?;
+            return Ok(None);
+        }
+        let created = database.clone().create(new.clone(), ledger.clone(), None).await;
+        // It has only locked: whether that is told to the server or the connection is lost is the same.
+        let _only_locked = transaction.rollback().await;
+        Ok(Some(created?))
+    })?;
+    Ok(match created {
+        Some(created) => created,
+        // Who asks again after a lost answer is told what is there.
+        None => database.run_record(&id).await?.map(|record| Created::Existing(Box::new(record))),
+    })
 }
 
 async fn placed(shared: &Shared, new: NewRun, ledger: Vec<LedgerEntry>) -> Result<Created, StoreError> {

@@ -1,9 +1,10 @@
 //! Queues as one claim has read them: lanes, their first runs, and what limits count.
 //!
 //! Promise: what the picker changes here is what the claim writes, and nothing else. What was not read is not there: a
-//! claim sees the first lanes of each queue, and takes the later ones another time.
+//! claim sees the first lanes of each queue. Where the picker comes to their end, that is noted, and more are read.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 
 use aether_core::queue::{QueuePlace, QueueScope, Serves};
 use aether_core::store::queueing::{Lane, QueueCounts, QueueTable};
@@ -36,6 +37,8 @@ impl Ready {
 pub(crate) struct LaneState {
     pub(crate) time: i64,
     pub(crate) ready: Ready,
+    /// Whether a run is ready that has begun, of whatever code.
+    pub(crate) has_begun: bool,
     /// Until when it was set aside, in microseconds.
     pub(crate) until: Option<i64>,
     /// Whether it is to be written.
@@ -48,9 +51,18 @@ pub(crate) struct QueueLanes {
     pub(crate) time: i64,
     pub(crate) is_served: bool,
     pub(crate) lanes: BTreeMap<String, LaneState>,
-    /// The last lane that was read, where there are more; of all, and of those with runs that have begun.
+    /// Those that are not set aside, by time and key.
+    pub(crate) order: BTreeSet<(i64, String)>,
+    /// The last lane that was read, where there may be more; of all, and of those with runs that have begun.
     pub(crate) ends: [Option<(i64, String)>; 2],
+    /// Whether the picker has come to that end.
+    pub(crate) ended: [bool; 2],
+    /// Whether the first lanes were asked for.
+    pub(crate) is_read: bool,
 }
+
+/// Lanes that are to be read: of which queue, whether only those with runs that have begun, and behind which one.
+pub(crate) type Asked = (String, bool, Option<(i64, String)>);
 
 /// The newest starts under a counter.
 #[derive(Debug, Default)]
@@ -72,6 +84,8 @@ pub(crate) struct Lanes {
     /// The queues, the one that was served the longest ago first.
     pub(crate) order: Vec<String>,
     pub(crate) queues: BTreeMap<String, QueueLanes>,
+    /// Places of lanes for which what the limits count was not read yet.
+    pub(crate) uncounted: BTreeSet<(String, String)>,
     pub(crate) held: BTreeMap<QueueScope, u64>,
     pub(crate) starts: BTreeMap<String, Starts>,
 }
@@ -82,11 +96,27 @@ impl Lanes {
     }
 
     /// The places of all lanes.
-    pub(crate) fn places(&self) -> BTreeSet<(&str, &str)> {
+    pub(crate) fn places(&self) -> BTreeSet<(String, String)> {
         self.queues
             .iter()
-            .flat_map(|(queue, lanes)| lanes.lanes.keys().map(move |key| (queue.as_str(), key.as_str())))
+            .flat_map(|(queue, lanes)| lanes.lanes.keys().map(move |key| (queue.clone(), key.clone())))
             .collect()
+    }
+
+    /// The lanes to read next: the first ones of each queue, and then those behind an end that the picker has come to.
+    pub(crate) fn take_asked(&mut self) -> Vec<Asked> {
+        let mut asked = Vec::new();
+        for (queue, of) in &mut self.queues {
+            let is_first = !std::mem::replace(&mut of.is_read, true);
+            for begun in [false, true] {
+                let at = usize::from(begun);
+                let (Some(end), Some(ended)) = (of.ends.get_mut(at), of.ended.get_mut(at)) else { continue };
+                if is_first || std::mem::take(ended) {
+                    asked.push((queue.clone(), begun, end.take()));
+                }
+            }
+        }
+        asked
     }
 }
 
@@ -122,19 +152,24 @@ impl QueueTable for Lanes {
     }
 
     fn lane(&mut self, queue: &str, after: Option<&Lane>, begun: bool) -> Result<Option<Lane>, OpError> {
-        let Some(of) = self.queues.get(queue) else { return Ok(None) };
-        let after = after.map(|lane| (lane.time, lane.key.as_str()));
-        let end = of.ends.get(usize::from(begun)).and_then(Option::as_ref);
-        let end = end.map(|(time, key)| (*time, key.as_str()));
-        let next = of.lanes.iter().filter(|(_, lane)| {
-            lane.until.is_none()
-                && (lane.ready.first(true).or(lane.ready.first(false).filter(|_| !begun))).is_some()
-        });
-        let next = next
-            .map(|(key, lane)| (lane.time, key.as_str()))
-            .filter(|lane| after.is_none_or(|after| *lane > after) && end.is_none_or(|end| *lane <= end))
-            .min();
-        Ok(next.map(|(time, key)| Lane { time, key: key.to_owned() }))
+        let at = usize::from(begun);
+        let Some(of) = self.queues.get_mut(queue) else { return Ok(None) };
+        let after = after.map_or(Bound::Unbounded, |lane| Bound::Excluded((lane.time, lane.key.clone())));
+        let end = of.ends.get(at).and_then(Option::as_ref);
+        let is_ready = |key: &String| {
+            let ready = of.lanes.get(key).map(|lane| &lane.ready);
+            ready.is_some_and(|ready| ready.first(true).is_some() || (!begun && ready.first(false).is_some()))
+        };
+        let behind = of.order.range((after, Bound::Unbounded));
+        let next = behind
+            .take_while(|lane| end.is_none_or(|end| *lane <= end))
+            .find(|(_, key)| is_ready(key))
+            .map(|(time, key)| Lane { time: *time, key: key.clone() });
+        let has_ended = next.is_none() && end.is_some();
+        if let Some(ended) = of.ended.get_mut(at) {
+            *ended |= has_ended;
+        }
+        Ok(next)
     }
 
     fn best(&mut self, queue: &str, key: &str, begun: bool) -> Result<Option<(Run, bool)>, OpError> {
@@ -143,6 +178,10 @@ impl QueueTable for Lanes {
         let new = lane.ready.first(false).filter(|_| !begun).map(|(rank, run)| (rank, run.clone(), true));
         let best = old.into_iter().chain(new).min_by_key(|(rank, ..)| *rank);
         Ok(best.map(|(_, run, is_new)| (run, is_new)))
+    }
+
+    fn has_begun(&mut self, queue: &str, key: &str) -> Result<bool, OpError> {
+        Ok(self.lane_mut(queue, key).is_some_and(|lane| lane.has_begun))
     }
 
     fn take(&mut self, run: &Run, place: &QueuePlace) -> Result<(), OpError> {
@@ -162,9 +201,11 @@ impl QueueTable for Lanes {
     }
 
     fn set_aside(&mut self, queue: &str, key: &str, until: Timestamp) -> Result<(), OpError> {
-        if let Some(lane) = self.lane_mut(queue, key) {
+        let Some(of) = self.queues.get_mut(queue) else { return Ok(()) };
+        if let Some(lane) = of.lanes.get_mut(key) {
             lane.is_changed = true;
             lane.until = Some(row::micros(until));
+            of.order.remove(&(lane.time, key.to_owned()));
         }
         Ok(())
     }
@@ -174,6 +215,8 @@ impl QueueTable for Lanes {
             of.is_served = true;
             of.time = of.time.max(began);
             if let Some(lane) = of.lanes.get_mut(key) {
+                of.order.remove(&(lane.time, key.to_owned()));
+                of.order.insert((ends, key.to_owned()));
                 lane.is_changed = true;
                 lane.time = ends;
             }

@@ -17,7 +17,7 @@ use crate::connection::{Param, Transaction};
 use crate::database::{Database, ask};
 use crate::error::{LostAnswer, OpError};
 use crate::queues::lanes::{LaneState, Lanes};
-use crate::queues::sql;
+use crate::queues::{PAUSED, sql};
 use crate::row::{self, get};
 use crate::shard::shard;
 
@@ -116,7 +116,7 @@ impl Database {
         let params: [Param<'_>; 5] = [&pattern, &name, &queue, &n, &per];
         ask!(self, |conn| {
             conn.execute(QUEUE, &[&queue]).await?;
-            let transaction = conn.begin().await?;
+            let transaction = conn.begin_for(PAUSED).await?;
             transaction.query(sql::LOCK_NAMED, &[&vec![queue]]).await?;
             transaction.execute(PUT, &params).await?;
             transaction.execute(LOOK_AGAIN, &[&queue]).await?;
@@ -129,7 +129,7 @@ impl Database {
         let (queue, pattern) = (pattern.queue(), pattern.as_str());
         let lost = LostAnswer::default();
         let removed = ask!(self, |conn| {
-            let transaction = conn.begin().await?;
+            let transaction = conn.begin_for(PAUSED).await?;
             transaction.query(sql::LOCK_NAMED, &[&vec![queue]]).await?;
             let removed = transaction.execute(REMOVE, &[&pattern, &kind]).await?;
             if kind == "starts" {
@@ -232,6 +232,7 @@ async fn position(
     let mut lanes = Lanes { now: row::micros(now), ..Lanes::default() };
     let lane = BTreeMap::from([(place.key.clone(), LaneState::default())]);
     lanes.queues.entry(place.queue.clone()).or_default().lanes = lane;
+    lanes.uncounted = lanes.places();
     lanes.count(transaction, &limits, 0).await?;
     let limit = Picker::new(&limits, now).limit_of(&mut lanes, &place, !get::<bool>(found, 2)?)?;
     Ok(Some(QueuePosition {

@@ -36,8 +36,16 @@ const BUSY: Duration = Duration::from_millis(500);
 const PROMOTED: i64 = 4_096;
 /// How many keys of a queue are looked at for new runs in one claim.
 const LOOKED_AT: i64 = 256;
+/// How many of the newest runs of a queue are looked at for their keys in one claim.
+const NEWEST: i64 = 64;
 /// How many lanes a claim reads beyond those that it can serve: more than it passes over before it sets lanes aside.
 const SPARE: usize = 80;
+/// How many lanes of a queue a claim reads at a time behind those, where it cannot serve them.
+const FURTHER: usize = 1_024;
+/// How many lanes one claim reads at most.
+const MOST_LANES: usize = 4_096;
+/// For so long a claim asks nothing while it has the locks of its queues, or loses them: its process is paused.
+const PAUSED: Duration = Duration::from_secs(2);
 
 static LOCK: LazyLock<String> = LazyLock::new(|| sql::lock(true));
 static LOCK_WAITING: LazyLock<String> = LazyLock::new(|| sql::lock(false));
@@ -66,6 +74,9 @@ impl Database {
             let sql = if self.options.portable { &CLAIM_LAPSED_UNLOCKED } else { &CLAIM_LAPSED };
             let params: [Param<'_>; 4] = [&codes, &now, &number(limit), &patterns];
             leases.extend(self.claim_with(sql, &request.worker, &params, given).await?.0);
+            if let Err(error) = self.leave_lanes(&leases).await {
+                tracing::warn!(%error, "keys whose runs have lapsed could not be noted as idle");
+            }
         }
         let room = limit.saturating_sub(leases.len());
         if queued && room > 0 {
@@ -104,7 +115,7 @@ impl Database {
         token: &str,
     ) -> Result<Vec<Lease>, OpError> {
         let (now, names) = (row::micros(request.now), serves::names(&request.serves));
-        let transaction = conn.begin().await?;
+        let transaction = conn.begin_for(PAUSED).await?;
         let mut lanes = Lanes { now, ..Lanes::default() };
         if !self.options.portable {
             lanes.lock(transaction.query(&LOCK, &[&now, &number(QUEUES), &names]).await?)?;
@@ -119,15 +130,19 @@ impl Database {
         }
         let queues = lanes.order.clone();
         transaction.execute(sql::PROMOTE, &[&queues, &now, &PROMOTED]).await?;
-        transaction.execute(sql::DISCOVER, &[&queues, &LOOKED_AT]).await?;
+        transaction.execute(sql::DISCOVER, &[&queues, &LOOKED_AT, &NEWEST]).await?;
         let limits = limits::of(&transaction, &queues).await?;
         let latest = row::micros(aside_at_most(&limits, request.now));
         let never = row::micros(Timestamp::MAX);
         transaction.execute(sql::AGAIN, &[&queues, &now, &latest, &never]).await?;
-        lanes.read(&transaction, codes, limit, &request.serves).await?;
-        lanes.count(&transaction, &limits, limit).await?;
-        let taken = Picker::new(&limits, request.now).serving(&request.serves).take(&mut lanes, limit)?;
-        let runs: Vec<Run> = taken.into_iter().map(|taken| taken.run).collect();
+        let mut picker = Picker::new(&limits, request.now).serving(&request.serves);
+        let (mut runs, mut most): (Vec<Run>, _) = (Vec::new(), limit.saturating_add(SPARE));
+        while runs.len() < limit && lanes.read(&transaction, codes, limit, &request.serves, most).await? {
+            lanes.count(&transaction, &limits, limit).await?;
+            let taken = picker.take(&mut lanes, limit.saturating_sub(runs.len()))?;
+            runs.extend(taken.into_iter().map(|taken| taken.run));
+            most = FURTHER;
+        }
         let rows = lanes.write(&transaction, request, token, &runs).await?;
         transaction.commit().await?;
         self.leases(&rows)
@@ -144,8 +159,7 @@ impl Database {
         if self.options.portable {
             return transaction.query(&LOCK_WAITING, &params).await;
         }
-        let wait = self.options.lock_timeout;
-        let brief = if wait.is_zero() { BUSY } else { wait.min(BUSY) };
+        let (wait, brief) = (self.options.lock_timeout, self.briefly());
         transaction.batch(&format!("SAVEPOINT free; SET LOCAL lock_timeout = {}", brief.as_millis())).await?;
         match transaction.query(&LOCK_WAITING, &params).await {
             Ok(rows) => {
@@ -158,6 +172,32 @@ impl Database {
             }
             Err(error) => Err(error),
         }
+    }
+
+    /// For how long a claim waits for the lock of a queue.
+    fn briefly(&self) -> Duration {
+        let wait = self.options.lock_timeout;
+        if wait.is_zero() { BUSY } else { wait.min(BUSY) }
+    }
+
+    /// Runs were taken out of their lanes without a turn. A lane that holds none any more is idle: it saves no turns up.
+    async fn leave_lanes(&self, leases: &[Lease]) -> Result<(), StoreError> {
+        let places = leases.iter().filter_map(|lease| lease.run.terms.queue.as_ref());
+        let places: BTreeSet<_> = places.map(|place| (place.queue.as_str(), place.key.as_str())).collect();
+        if places.is_empty() {
+            return Ok(());
+        }
+        let (queues, keys): (Vec<&str>, Vec<&str>) = places.into_iter().unzip();
+        ask!(self, |conn| {
+            let transaction = conn.begin_for(PAUSED).await?;
+            if !self.options.portable {
+                let brief = self.briefly().as_millis();
+                transaction.batch(&format!("SET LOCAL lock_timeout = {brief}")).await?;
+            }
+            transaction.query(sql::LOCK_NAMED, &[&queues]).await?;
+            transaction.execute(sql::IDLE, &[&queues, &keys]).await?;
+            transaction.commit().await
+        })
     }
 
     /// Claims those of the named runs that are runs of queues and free, within the limits.
@@ -195,7 +235,7 @@ impl Database {
         params: &[Param<'_>],
         token: &str,
     ) -> Result<Vec<Lease>, OpError> {
-        let transaction = conn.begin().await?;
+        let transaction = conn.begin_for(PAUSED).await?;
         let mut queues = BTreeSet::new();
         for found in transaction.query(sql::CHOSEN, params).await? {
             queues.insert(get::<String>(&found, 2)?);
@@ -212,6 +252,7 @@ impl Database {
                 chosen.push(((get(&found, 0)?, get(&found, 1)?), place, !get::<bool>(&found, 4)?));
             }
         }
+        lanes.uncounted = lanes.places();
         lanes.read_times(&transaction).await?;
         let limits = limits::of(&transaction, &queues).await?;
         lanes.count(&transaction, &limits, chosen.len()).await?;
@@ -239,23 +280,51 @@ impl Lanes {
         Ok(())
     }
 
-    /// Reads the first lanes and their first runs.
+    /// Reads lanes of each queue that the picker has come to the end of, at most so many, and their first runs: at first of
+    /// every queue the first lanes, then those behind them. Says whether there are some.
     async fn read(
         &mut self,
         transaction: &Transaction<'_>,
         codes: &[&str],
         limit: usize,
         serves: &Serves,
-    ) -> Result<(), OpError> {
-        let (most, patterns) = (limit.saturating_add(SPARE), serves::patterns(serves));
-        let rows = transaction.query(&sql::LANES, &[&self.order, &codes, &number(most), &patterns]).await?;
+        most: usize,
+    ) -> Result<bool, OpError> {
+        let known = self.queues.values().map(|of| of.lanes.len()).sum::<usize>();
+        let most = most.min(MOST_LANES.saturating_sub(known));
+        let asked = if most == 0 { Vec::new() } else { self.take_asked() };
+        if asked.is_empty() {
+            return Ok(false);
+        }
+        let (mut queues, mut arms, mut times, mut keys) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        for (queue, begun, after) in &asked {
+            queues.push(queue.as_str());
+            arms.push(*begun);
+            times.push(after.as_ref().map_or(i64::MIN, |(time, _)| *time));
+            keys.push(after.as_ref().map_or("", |(_, key)| key.as_str()));
+        }
+        let patterns = serves::patterns(serves);
+        let params: [Param<'_>; 7] = [&queues, &codes, &number(most), &patterns, &arms, &times, &keys];
+        let rows = transaction.query(&sql::LANES, &params).await?;
+        self.note_lanes(&rows, most)?;
+        self.read_heads(transaction, codes, limit).await?;
+        Ok(!rows.is_empty())
+    }
+
+    /// Notes lanes that were read, and where each queue goes on behind them.
+    fn note_lanes(&mut self, rows: &[tokio_postgres::Row], most: usize) -> Result<(), OpError> {
         let mut read: BTreeMap<(String, bool), usize> = BTreeMap::new();
-        for found in &rows {
+        for found in rows {
             let (queue, begun, key): (String, bool, String) =
                 (get(found, 0)?, get(found, 1)?, get(found, 2)?);
             let time: i64 = get(found, 3)?;
             let Some(of) = self.queues.get_mut(&queue) else { continue };
-            of.lanes.entry(key.clone()).or_default().time = time;
+            if !of.lanes.contains_key(&key) {
+                let lane = LaneState { time, has_begun: get(found, 4)?, ..LaneState::default() };
+                of.lanes.insert(key.clone(), lane);
+                of.order.insert((time, key.clone()));
+                self.uncounted.insert((queue.clone(), key.clone()));
+            }
             let read = read.entry((queue, begun)).or_default();
             *read += 1;
             if *read == most
@@ -264,9 +333,18 @@ impl Lanes {
                 *end = Some((time, key));
             }
         }
-        let places = self.places();
-        let (queues, keys): (Vec<&str>, Vec<&str>) = places.into_iter().unzip();
-        let rows = transaction.query(sql::HEADS, &[&queues, &keys, &codes, &number(limit)]).await?;
+        Ok(())
+    }
+
+    /// Reads the first runs of lanes that are new here.
+    async fn read_heads(
+        &mut self,
+        transaction: &Transaction<'_>,
+        codes: &[&str],
+        limit: usize,
+    ) -> Result<(), OpError> {
+        let (queues, keys): (Vec<String>, Vec<String>) = self.uncounted.iter().cloned().unzip();
+        let rows = transaction.query(&sql::HEADS, &[&queues, &keys, &codes, &number(limit)]).await?;
         for found in &rows {
             let (queue, key): (String, String) = (get(found, 0)?, get(found, 1)?);
             let Some(lane) = self.lane_mut(&queue, &key) else { continue };
@@ -277,8 +355,7 @@ impl Lanes {
     }
 
     async fn read_times(&mut self, transaction: &Transaction<'_>) -> Result<(), OpError> {
-        let places = self.places();
-        let (queues, keys): (Vec<&str>, Vec<&str>) = places.into_iter().unzip();
+        let (queues, keys): (Vec<String>, Vec<String>) = self.places().into_iter().unzip();
         for found in &transaction.query(sql::TIMES, &[&queues, &keys]).await? {
             let (queue, key): (String, String) = (get(found, 0)?, get(found, 1)?);
             let time = get(found, 2)?;
@@ -289,7 +366,7 @@ impl Lanes {
         Ok(())
     }
 
-    /// Reads what the limits count for the lanes.
+    /// Reads what the limits count for the lanes for which that was not read yet.
     async fn count(
         &mut self,
         transaction: &Transaction<'_>,
@@ -297,12 +374,12 @@ impl Lanes {
         turns: usize,
     ) -> Result<(), OpError> {
         let (mut scopes, mut counters) = (BTreeMap::new(), BTreeMap::new());
-        for (queue, key) in self.places() {
-            let place = QueuePlace { queue: queue.into(), key: key.into(), priority: 0 };
+        for (queue, key) in std::mem::take(&mut self.uncounted) {
+            let place = QueuePlace { queue, key, priority: 0 };
             for limit in limits {
                 let Some(scope) = limit.pattern.scope(&place) else { continue };
                 match limit.kind {
-                    LimitKind::Running(n) => {
+                    LimitKind::Running(n) if !self.held.contains_key(&scope) => {
                         let most = scopes.entry(scope).or_insert(0);
                         *most = u64::from(n).max(*most);
                     }
@@ -313,7 +390,8 @@ impl Lanes {
                 }
             }
         }
-        self.held = limits::counted(transaction, &sql::HELD, &scopes).await?;
+        counters.retain(|counter, _| !self.starts.contains_key(counter));
+        self.held.extend(limits::counted(transaction, &sql::HELD, &scopes).await?);
         if counters.is_empty() {
             return Ok(());
         }

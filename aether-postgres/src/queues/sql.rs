@@ -51,8 +51,10 @@ ON CONFLICT (queue, key) DO UPDATE SET
     begun = lanes.begun OR excluded.begun
 WHERE lanes.state <> 0 OR lanes.begun < excluded.begun";
 
-/// Makes lanes active that new runs have come to: $1 queues, $2 how many keys are looked at. Creating a run touches no lane,
-/// so that creations wait for no claim; where a queue has more keys than are looked at, the next claim looks at the next.
+/// Makes lanes active that new runs have come to: $1 queues, $2 how many keys are looked at, $3 how many of the newest runs.
+/// Creating a run touches no lane, so that creations wait for no claim. Where a queue has more keys than are looked at, the
+/// next claim looks at the next; a key that is new is found by its run, which is among the newest. These are found in the
+/// index of queues alone: the planner would rather read the newest runs of all queues, and of none.
 pub(crate) const DISCOVER: &str = "
 WITH RECURSIVE k(queue, time, key, n) AS (
     SELECT q.queue, q.time, (SELECT d.queue_key FROM due d WHERE d.queue = q.queue AND d.ready IS NOT NULL
@@ -64,10 +66,17 @@ WITH RECURSIVE k(queue, time, key, n) AS (
     FROM k WHERE k.key IS NOT NULL AND k.n <= $2::int8),
 looked AS (UPDATE queues q SET looked = coalesce(e.key, '') FROM (SELECT k.queue, max(k.key) AS key FROM k
         WHERE k.n > $2 OR k.key IS NULL GROUP BY k.queue) e
-    WHERE q.queue = e.queue AND q.looked <> coalesce(e.key, ''))
+    WHERE q.queue = e.queue AND q.looked <> coalesce(e.key, '')),
+f(queue, time, key) AS (SELECT k.queue, k.time, k.key FROM k WHERE k.key IS NOT NULL
+    UNION SELECT q.queue, q.time, d.queue_key FROM queues q
+        CROSS JOIN LATERAL (SELECT r.shard, r.id FROM runs r WHERE r.queue IS NOT NULL
+                AND (r.queue, r.place) <= (q.queue, 9223372036854775807)
+            ORDER BY r.queue DESC, r.place DESC LIMIT $3::int8) r
+        JOIN due d ON d.shard = r.shard AND d.run = r.id
+    WHERE q.queue = ANY($1) AND d.queue = q.queue AND d.ready IS NOT NULL)
 INSERT INTO lanes(queue, key, time, state, begun)
-SELECT k.queue, k.key, k.time, 0, false FROM k WHERE k.key IS NOT NULL AND NOT EXISTS
-    (SELECT 1 FROM lanes l WHERE l.queue = k.queue AND l.key = k.key AND l.state <> 1)
+SELECT f.queue, f.key, f.time, 0, false FROM f WHERE NOT EXISTS
+    (SELECT 1 FROM lanes l WHERE l.queue = f.queue AND l.key = f.key AND l.state <> 1)
 ON CONFLICT (queue, key) DO UPDATE SET time = greatest(lanes.time, excluded.time), state = 0";
 
 /// Lanes that were set aside until now, or by a clock that was set back since: $2 now, $3 the latest time that lanes are set
@@ -77,17 +86,23 @@ UPDATE lanes l SET state = 0, until = NULL FROM unnest($1::text[]) AS k(queue)
 WHERE l.queue = k.queue AND l.state = 2 AND (l.until <= $2::int8 OR (l.until > $3::int8 AND l.until < $4::int8))";
 
 /// The first active lanes that hold a run of one of the codes: $1 queues, $2 codes, $3 how many, $4 patterns that one of
-/// them fits. The second column says whether only runs that have begun were looked for.
+/// them fits, $5 whether only runs that have begun are looked for in that queue, $6 and $7 the lane behind which they are.
+/// The second column says whether only runs that have begun were looked for, the last one whether one is ready
+/// that has begun, of whatever code.
 pub(crate) static LANES: LazyLock<String> = LazyLock::new(|| {
     let served = served("a.queue", "a.key", "true", "$4");
     let arm = |begun: bool, lane: &str, run: &str| {
         format!(
-            "SELECT k.queue, {begun} AS begun, l.key, l.time FROM unnest($1::text[]) AS k(queue)
-            CROSS JOIN LATERAL (SELECT a.key, a.time FROM lanes a WHERE a.queue = k.queue AND a.state = 0{lane}
+            "SELECT k.queue, {begun} AS begun, l.key, l.time, l.has_begun
+            FROM unnest($1::text[], $5::bool[], $6::int8[], $7::text[]) AS k(queue, begun, time, key)
+            CROSS JOIN LATERAL (SELECT a.key, a.time, a.begun AND EXISTS (SELECT 1 FROM due b WHERE b.queue = a.queue
+                    AND b.queue_key = a.key AND b.begun = true AND b.ready IS NOT NULL) AS has_begun
+                FROM lanes a WHERE a.queue = k.queue AND a.state = 0{lane} AND (a.time, a.key) > (k.time, k.key)
                 AND EXISTS (SELECT 1 FROM unnest($2::text[]) AS m(code) CROSS JOIN LATERAL (SELECT d.run FROM due d
                     WHERE d.queue = a.queue AND d.queue_key = a.key AND d.begun = {run} AND d.code = m.code
                         AND d.ready IS NOT NULL LIMIT 1) x) AND {served}
-                ORDER BY a.time, a.key LIMIT $3::int8) l"
+                ORDER BY a.time, a.key LIMIT $3::int8) l
+            WHERE k.begun = {begun}"
         )
     };
     let any = arm(false, "", "ANY(ARRAY[true, false])");
@@ -180,6 +195,12 @@ pub(crate) static SETTLE: LazyLock<String> = LazyLock::new(|| {
         ready("false")
     )
 });
+
+/// Lanes that hold no ready run any more are idle: $1 queues, $2 keys.
+pub(crate) const IDLE: &str = "
+UPDATE lanes l SET state = 1, begun = false, until = NULL FROM unnest($1::text[], $2::text[]) AS n(queue, key)
+WHERE l.queue = n.queue AND l.key = n.key AND l.state <> 1 AND NOT EXISTS (SELECT 1 FROM due d
+    WHERE d.queue = n.queue AND d.queue_key = n.key AND d.ready IS NOT NULL)";
 
 /// What becomes of the queues: $1 queues, $2 times, $3 now.
 pub(crate) const SERVED: &str = "

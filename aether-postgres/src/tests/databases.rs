@@ -1,12 +1,16 @@
 //! Stores of two databases, one of which is away, or fails.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use aether_core::store::{Store as _, StoreError};
+use aether_core::payload::Payload;
+use aether_core::store::{Created, Decision, KeyedStart, Store as _, StoreError};
 use aether_pg_tests::Cluster;
 
 use super::proxy::Proxy;
-use super::{LEASE, Table, names, options, request, run_id, worker};
+use super::queues::queued;
+use super::writer::new_run;
+use super::{LEASE, Table, at, names, options, request, run_id, worker};
 use crate::store::PostgresStore;
 
 /// Also on a slow machine.
@@ -83,4 +87,97 @@ async fn a_worker_that_comes_before_the_lock_keeps_its_runs_from_being_moved() {
     assert_eq!(tokio::time::timeout(SOON, moved).await.unwrap().unwrap(), Ok(1));
     let record = store.run(&run_id("run")).await.unwrap().unwrap();
     assert_eq!(record.owner, Some(worker("old")));
+}
+
+/// Two databases, the second of which has the bucket of the run, and the keyed start `key` in revision 1.
+async fn decided(run: &str, patience: Duration) -> ([Table; 2], Arc<PostgresStore>, Decision) {
+    let tables = [Table::lay().await, Table::lay().await];
+    let store = store(&tables[0].url, &tables[1].url, patience).await;
+    let bucket = u16::try_from(crate::shard::shard(run)).unwrap();
+    assert_eq!(store.move_buckets(bucket..bucket + 1, "b").await, Ok(1));
+    assert_eq!(store.put_keyed_start(revision(1), 0).await, Ok(true));
+    (tables, Arc::new(store), Decision::KeyedStart { name: "key".into(), revision: 1 })
+}
+
+fn revision(revision: u64) -> KeyedStart {
+    let (name, workflow, record) = ("key".into(), "flow".into(), Payload::encode(&revision).unwrap());
+    KeyedStart { name, workflow, due_at: at(9), record, revision }
+}
+
+/// A creation that waits in the second database, and the transaction that it waits for.
+async fn held_up(
+    [_, second]: &[Table; 2],
+    store: &Arc<PostgresStore>,
+    decision: Decision,
+) -> (tokio::task::JoinHandle<Result<Created, StoreError>>, tokio_postgres::Client) {
+    let blocker = second.begin().await;
+    blocker.batch_execute("LOCK TABLE journal IN SHARE MODE").await.unwrap();
+    let store = store.clone();
+    let creating = tokio::spawn(async move { store.create_decided(new_run("run"), decision).await });
+    second.until_blocked(1).await;
+    (creating, blocker)
+}
+
+#[tokio::test]
+async fn a_decision_is_held_until_its_run_is_created_in_another_database() {
+    let (tables, store, decision) = decided("run", Duration::from_secs(60)).await;
+    let (creating, blocker) = held_up(&tables, &store, decision.clone()).await;
+    let noting = tables[0].database.clone();
+    let mut noted = tokio::spawn(async move { noting.put_keyed_start(&revision(2), 1).await });
+    tokio::select! {
+        noted = &mut noted => panic!("it is noted before the run is there: {noted:?}"),
+        () = tables[0].until_blocked(1) => {}
+    }
+    assert!(!creating.is_finished());
+    blocker.batch_execute("COMMIT").await.unwrap();
+    assert_eq!(creating.await.unwrap(), Ok(Created::New));
+    assert_eq!(noted.await.unwrap(), Ok(true));
+    assert!(store.run(&run_id("run")).await.unwrap().is_some());
+    assert!(matches!(store.create_decided(new_run("run"), decision.clone()).await, Ok(Created::Existing(_))));
+    store.shared.all()[1].remove(&run_id("run")).await.unwrap();
+    assert_eq!(store.create_decided(new_run("run"), decision).await, Ok(Created::DecisionGone));
+    assert_eq!(store.run(&run_id("run")).await, Ok(None));
+}
+
+/// Whoever lost its hold of the decision does not know who has found the run since.
+#[tokio::test]
+async fn a_run_stays_whose_decision_was_replaced_because_it_could_not_be_held() {
+    let (tables, store, decision) = decided("run", Duration::from_secs(60)).await;
+    let (creating, blocker) = held_up(&tables, &store, decision).await;
+    let end = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+        WHERE datname = current_database() AND state = 'idle in transaction'";
+    assert_eq!(tables[0].number(end).await, 1, "the decision is held");
+    assert_eq!(tables[0].database.put_keyed_start(&revision(2), 1).await, Ok(true));
+    blocker.batch_execute("COMMIT").await.unwrap();
+    assert_eq!(creating.await.unwrap(), Ok(Created::New));
+    assert!(store.run(&run_id("run")).await.unwrap().is_some());
+}
+
+/// More starts than the pools have connections hold up each other for a while, and not for good.
+#[tokio::test]
+async fn many_decided_starts_at_once_take_turns() {
+    let (_tables, store, decision) = decided("run", Duration::from_secs(20)).await;
+    let starts = (0..8).map(|_| store.create_decided(new_run("run"), decision.clone()));
+    let created = futures_util::future::join_all(starts).await;
+    let new = created.iter().filter(|created| **created == Ok(Created::New)).count();
+    assert_eq!((new, created.iter().filter(|created| created.is_ok()).count()), (1, 8), "{created:?}");
+}
+
+/// The home had queues before it was one of several.
+#[tokio::test]
+async fn a_bucket_with_open_runs_of_queues_is_not_moved() {
+    let (first, second) = (Table::lay().await, Table::lay().await);
+    let created = first.database.clone().create(queued("run", "k"), Vec::new(), None).await.unwrap();
+    assert_eq!(created, Some(Created::New));
+    let store = store(&first.url, &second.url, Duration::from_secs(60)).await;
+    let bucket = u16::try_from(crate::shard::shard("run")).unwrap();
+    let refused = store.move_buckets(bucket..bucket + 1, "b").await.unwrap_err().to_string();
+    assert!(refused.contains("run `run` of queue `q` is open there"), "{refused}");
+    assert_eq!(first.number("SELECT count(*) FROM placement WHERE target IS NOT NULL").await, 0);
+    let leases = store.claim(request("w", 5)).await.unwrap();
+    assert_eq!(names(&leases), ["run"], "it is advanced where it is");
+    let fork = store.create_fork(queued("fork", "k"), Vec::new()).await;
+    assert!(matches!(fork, Err(StoreError::NoQueues { .. })), "{fork:?}");
+    first.client.batch_execute("UPDATE runs SET status = 3, owner = NULL, ended_at = 1").await.unwrap();
+    assert_eq!(store.move_buckets(bucket..bucket + 1, "b").await, Ok(1));
 }

@@ -6,13 +6,15 @@ use std::time::Duration;
 use aether_core::payload::Payload;
 use aether_core::store::ledger::Reservation;
 use aether_core::store::{
-    CatchUp, Created, Limit, LimitKind, Overlap, Purged, ScheduleRecord, ScheduleSpec, Sent,
+    CatchUp, Created, Limit, LimitKind, NewRun, Overlap, Purged, ScheduleRecord, ScheduleSpec, Sent,
 };
 use aether_pg_tests::Cluster;
 
 use super::proxy::Proxy;
 use super::queues::queued;
+use super::writer::new_run;
 use super::{LEASE, Table, at, message, names, options, request, run_id, takeover, worker};
+use crate::create::Removal;
 use crate::database::Database;
 
 /// A table, and a process that reaches it through a proxy.
@@ -319,4 +321,85 @@ async fn a_schedule_and_a_reservation_are_found_by_their_writers() {
     proxy.lose(2);
     assert_eq!(far.reserve(&next, Some(&wanted)).await, Ok(Some(next.clone())));
     assert_eq!(far.reserve(&wanted, Some(&wanted)).await, Ok(Some(next)));
+}
+
+/// Creates a child and loses the answer; before it is asked for again the parent ends, and `touch` happens. What the creator
+/// is told.
+async fn create_a_child(
+    (table, proxy, far): &(Table, Proxy, Arc<Database>),
+    owner: Option<&str>,
+    touch: impl AsyncFnOnce(&Database),
+) -> Option<Created> {
+    super::writer::create(&table.database, "parent").await;
+    let (parent, owner) = (Some(run_id("parent")), owner.map(worker));
+    let child = NewRun { parent, parent_epoch: Some(1), owner, ..new_run("child") };
+    proxy.lose(1);
+    proxy.hold(true);
+    let creating = tokio::spawn(far.clone().create(child, Vec::new(), None));
+    while table.number("SELECT count(*) FROM runs WHERE id = 'child'").await == 0 {
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    let end = "UPDATE runs SET status = 3, owner = NULL, ended_at = 1 WHERE id = 'parent';
+        UPDATE journal SET final = true WHERE run = 'parent'";
+    table.client.batch_execute(end).await.unwrap();
+    touch(&table.database).await;
+    proxy.hold(false);
+    let created = creating.await.unwrap().unwrap();
+    assert_eq!(proxy.left(), 0, "the answer was lost");
+    created
+}
+
+#[tokio::test]
+async fn a_child_whose_parent_has_ended_is_removed_where_nobody_has_touched_it() {
+    for owner in [None, Some("first")] {
+        let apart = apart(PATIENT).await;
+        let created = create_a_child(&apart, owner, async |_| {}).await;
+        assert_eq!(created, Some(Created::ParentLost), "{owner:?}");
+        for rows in ["runs WHERE id", "journal WHERE run", "due WHERE run"] {
+            assert_eq!(apart.0.number(&format!("SELECT count(*) FROM {rows} = 'child'")).await, 0, "{rows}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_child_that_another_worker_has_claimed_is_left_to_it() {
+    for (owner, claim, epoch) in
+        [(None, request("w", 5), 1), (Some("first"), takeover("w", 5, "first", 0), 2)]
+    {
+        let apart = apart(PATIENT).await;
+        let claimed = async |database: &Database| {
+            assert_eq!(names(&database.claim(&claim).await.unwrap()), ["child"]);
+        };
+        assert_eq!(create_a_child(&apart, owner, claimed).await, Some(Created::New), "{owner:?}");
+        let record = apart.0.database.run_record(&run_id("child")).await.unwrap().unwrap();
+        assert_eq!((record.owner, record.epoch), (Some(worker("w")), epoch));
+        assert_eq!(apart.0.number("SELECT count(*) FROM journal WHERE run = 'child'").await, 2);
+    }
+}
+
+#[tokio::test]
+async fn a_child_that_has_a_message_is_not_removed() {
+    let apart = apart(PATIENT).await;
+    let sent = async |database: &Database| {
+        let sent = database.send(&run_id("child"), &message("m", "signal:x")).await;
+        assert_eq!(sent, Ok(Sent::Delivered));
+    };
+    assert_eq!(create_a_child(&apart, None, sent).await, Some(Created::New));
+    assert_eq!(apart.0.database.inbox(&run_id("child"), 0).await.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_claim_that_is_about_to_be_committed_comes_before_a_removal() {
+    let table = Table::lay().await;
+    table.run("child", None, 1).await;
+    let claim = table.begin().await;
+    table.frame(&claim, "child", 1, 1).await;
+    claim.batch_execute("UPDATE runs SET owner = 'w', epoch = 1 WHERE id = 'child'").await.unwrap();
+    let (removing, child) = (table.database.clone(), run_id("child"));
+    let removal = tokio::spawn(async move { removing.remove(&child).await });
+    table.until_blocked(1).await;
+    claim.batch_execute("COMMIT").await.unwrap();
+    assert_eq!(removal.await.unwrap(), Ok(Removal::Touched));
+    assert_eq!(table.number("SELECT count(*) FROM runs WHERE owner = 'w'").await, 1);
+    assert_eq!(table.database.remove(&run_id("nobody")).await, Ok(Removal::NotThere));
 }

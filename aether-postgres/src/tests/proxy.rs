@@ -66,6 +66,11 @@ impl Proxy {
         self.frozen.store(true, Ordering::SeqCst);
     }
 
+    /// Replies come through again.
+    pub(super) fn thaw(&self) {
+        self.frozen.store(false, Ordering::SeqCst);
+    }
+
     /// Breaks the connections that are there. The server goes on with what it was asked for.
     pub(super) fn cut(&self) {
         self.cut.notify_waiters();

@@ -9,7 +9,9 @@ use aether_core::payload::{Digest, Payload};
 use aether_core::queue::{QueuePlace, StartTerms};
 use aether_core::store::{Created, Limit, LimitKind, NewRun};
 
+use super::proxy::Proxy;
 use super::*;
+use crate::database::ask;
 
 pub(super) fn queued(name: &str, key: &str) -> NewRun {
     let place = QueuePlace { queue: "q".into(), key: key.into(), priority: 0 };
@@ -233,4 +235,111 @@ async fn a_queue_that_a_paused_worker_serves_holds_up_its_own_runs_alone() {
     assert_eq!(names(&claim.expect("a paused worker holds up all claims").unwrap()), ["free"]);
     paused.batch_execute("ROLLBACK").await.unwrap();
     assert_eq!(names(&table.database.claim(&request).await.unwrap()), ["queued"]);
+}
+
+/// Keys that wait for their limits, however many, do not keep back one that could have a turn.
+#[tokio::test]
+async fn keys_at_their_limits_keep_no_other_one_back() {
+    let table = Table::lay().await;
+    set(&table.database, "q/full/*", LimitKind::Running(0)).await;
+    assert_eq!(create(&table.database, queued("first", "full/0")).await, Created::New);
+    table.client.batch_execute(&many_keys("full", 2_000)).await.unwrap();
+    let lanes = "INSERT INTO lanes SELECT queue, queue_key, 0, 0, false FROM due";
+    table.client.batch_execute(lanes).await.unwrap();
+    assert_eq!(create(&table.database, queued("free", "zz")).await, Created::New);
+    table.client.batch_execute("INSERT INTO lanes VALUES ('q', 'zz', 0, 0, false)").await.unwrap();
+    let since = Instant::now();
+    assert_eq!(names(&table.database.claim(&one(5)).await.unwrap()), ["free"]);
+    println!("a claim behind 2,000 keys at their limits: {:?}", since.elapsed());
+    let aside = table.number("SELECT count(*) FROM lanes WHERE state = 2").await;
+    assert!((1_000..2_001).contains(&aside), "{aside} are left out for a while");
+}
+
+/// The first run of a key that is new is not found only once the claims have been through all others.
+#[tokio::test]
+async fn a_new_key_among_thousands_has_its_first_turn_soon() {
+    let table = Table::lay().await;
+    assert_eq!(create(&table.database, queued("first", "a/0")).await, Created::New);
+    table.client.batch_execute(&many_keys("a", 6_000)).await.unwrap();
+    // The claims have been at the beginning, and go through the keys from there.
+    let mut before = 0;
+    for now in 1..4 {
+        before += table.database.claim(&one(now)).await.unwrap().len();
+    }
+    assert_eq!(before, 3);
+    assert_eq!(create(&table.database, queued("new", "0")).await, Created::New);
+    let mut turns = 0;
+    while names(&table.database.claim(&one(9)).await.unwrap()) != ["new"] {
+        turns += 1;
+        assert!(turns <= 2, "{turns} turns of other keys came first");
+    }
+}
+
+/// Runs of as many more keys, each like the only one that is there.
+fn many_keys(prefix: &str, keys: u32) -> String {
+    format!(
+        "INSERT INTO runs SELECT r.shard, '{prefix}-' || n, r.place + n, r.workflow, r.version, r.code, r.parked,
+            r.status, r.digest, r.parent, r.created_at, r.ended_at, r.labels, r.traceparent, r.epoch, r.owner, r.ending,
+            r.terms, r.queue, '{prefix}/' || n, r.rank, r.begun, r.slot, r.started_at, r.lapses_at
+            FROM runs r, generate_series(1, {keys}) n;
+        INSERT INTO due SELECT d.shard, '{prefix}-' || n, d.wake_at, d.code, 0, false, d.queue, d.ready,
+            '{prefix}/' || n, d.begun, d.rank, d.place + n FROM due d, generate_series(1, {keys}) n;
+        INSERT INTO journal SELECT j.shard, '{prefix}-' || n, 0, 0, 1, j.at, 0, false, j.events, j.chain
+            FROM journal j, generate_series(1, {keys}) n;
+        ANALYZE;"
+    )
+}
+
+/// What a claim of another worker needs: the locks of one that is paused in the middle of its own last seconds.
+#[tokio::test]
+async fn a_worker_that_is_paused_in_a_claim_lets_go_of_its_queues() {
+    let table = Table::lay().await;
+    assert_eq!(create(&table.database, queued("queued", "k")).await, Created::New);
+    let proxy = Proxy::before(Cluster::shared().port()).await;
+    let far = options().connections(1);
+    let far = Database::open(&proxy.url(table.url.rsplit('/').next().unwrap()), far).await.unwrap();
+    far.claim(&request("far", 0)).await.unwrap();
+    // It has its queue when it comes to the limits.
+    let blocker = table.begin().await;
+    blocker.batch_execute("LOCK TABLE limits").await.unwrap();
+    let claiming = far.clone();
+    let paused = tokio::spawn(async move { claiming.claim(&request("far", 5)).await });
+    table.until_blocked(1).await;
+    proxy.freeze();
+    let since = Instant::now();
+    blocker.batch_execute("COMMIT").await.unwrap();
+    let mut found = Vec::new();
+    while found.is_empty() {
+        found = table.database.claim(&request("near", 5)).await.unwrap();
+    }
+    assert_eq!(names(&found), ["queued"]);
+    // The server waits for 30 s for a transaction that is no claim.
+    assert!(since.elapsed() < Duration::from_secs(20), "its locks were held for {:?}", since.elapsed());
+    proxy.thaw();
+    assert_eq!(names(&paused.await.unwrap().unwrap()), [""; 0]);
+    assert_eq!(create(&table.database, queued("next", "k")).await, Created::New);
+    assert_eq!(names(&far.claim(&request("far", 6)).await.unwrap()), ["next"]);
+}
+
+/// The server says so in place of the next answer, or ends the connection before there is a question.
+#[tokio::test]
+async fn a_transaction_that_the_server_has_ended_is_made_again() {
+    let table = Table::lay().await;
+    let (mut tries, gone) = (
+        0,
+        "SELECT count(*) FROM pg_stat_activity WHERE state = 'idle in transaction'
+        AND datname = current_database()",
+    );
+    let answer: Result<i64, _> = ask!(table.database, |conn| {
+        tries += 1;
+        let pause = Duration::from_millis(if tries == 1 { 1 } else { 60_000 });
+        let transaction = conn.begin_for(pause).await?;
+        while tries == 1 && table.number(gone).await > 0 {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        let found = transaction.query("SELECT 7::int8", &[]).await?;
+        transaction.commit().await?;
+        found.first().map_or(Ok(0), |row| crate::row::get(row, 0))
+    });
+    assert_eq!((answer, tries), (Ok(7), 2));
 }

@@ -22,7 +22,7 @@ fn frame(text: &str) -> Frame {
     Frame { count: 1, text: format!("[{{\"node_finished\":{{\"command\":\"{text}\"}}}}]") }
 }
 
-fn new_run(name: &str) -> NewRun {
+pub(super) fn new_run(name: &str) -> NewRun {
     NewRun {
         id: run_id(name),
         workflow: "flow".into(),

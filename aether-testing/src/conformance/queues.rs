@@ -50,6 +50,8 @@ pub async fn a_store_without_queues_says_so(store: &Arc<dyn Store>) {
     assert!(matches!(refused, StoreError::NoQueues { .. }), "{refused}");
     let refused = store.create(queued("a", "acme/ann", 0)).await.unwrap_err();
     assert!(matches!(refused, StoreError::NoQueues { .. }), "{refused}");
+    let refused = store.create_fork(queued("a", "acme/ann", 0), Vec::new()).await.unwrap_err();
+    assert!(matches!(refused, StoreError::NoQueues { .. }), "{refused}");
     assert_eq!(store.run(&run_id("a")).await, Ok(None));
     assert_eq!(take(store, 1, 10).await.len(), 0);
 }
@@ -132,6 +134,31 @@ pub async fn a_clock_that_leaped_closes_no_queue(store: &Arc<dyn Store>) {
     assert_eq!(names(&take(store, 611, 10).await), ["c"]);
 }
 
+/// A run that has begun needs no start: one of other code has its turn while a run of the same key, of the code of another
+/// worker, waits for a start.
+pub async fn a_limit_of_starts_hides_no_begun_run_of_other_code(store: &Arc<dyn Store>) {
+    set(store, "q/*", LimitKind::Starts { n: 1, per: Duration::from_secs(600) }).await;
+    let other = async |now: u64| {
+        let request = ClaimRequest { codes: vec![code("other")], ..claim("second", now) };
+        store.claim(request).await.unwrap()
+    };
+    create(store, NewRun { code: code("other"), ..queued("begun", "k", 0) }).await;
+    let begun = other(1).await;
+    assert_eq!(names(&begun), ["begun"]);
+    wait(store, &begun[0], Some(5)).await;
+    create(store, queued("new", "k", 2)).await;
+    for now in [10, 12] {
+        assert!(take(store, now, 10).await.is_empty(), "the limit keeps the new one back");
+        let found = other(now + 1).await;
+        assert_eq!(names(&found), ["begun"]);
+        store.release(&run_id("begun"), found[0].run.epoch, at(now + 2)).await.unwrap();
+    }
+    // Without one that has begun the key is left out until it may start another.
+    end(store, &other(15).await[0]).await;
+    assert!(take(store, 16, 10).await.is_empty());
+    assert_eq!(names(&take(store, 602, 10).await), ["new"]);
+}
+
 /// A key that was idle begins at the present time of its queue: it cannot save turns up.
 pub async fn idle_keys_save_nothing_up(store: &Arc<dyn Store>) {
     create(store, queued("seen", "idle", 0)).await;
@@ -146,6 +173,33 @@ pub async fn idle_keys_save_nothing_up(store: &Arc<dyn Store>) {
     let next = take(store, 5, 8).await;
     let back = next.iter().filter(|lease| lease.run.id.as_str().starts_with("back")).count();
     assert!((3..=5).contains(&back), "{:?}", names(&next));
+}
+
+/// A key whose waiting runs have expired, or were asked to end, was idle from then on.
+pub async fn runs_that_lapse_save_nothing_up(store: &Arc<dyn Store>) {
+    for (name, key, expires_at) in [("expires", "first", Some(at(20))), ("asked", "second", None)] {
+        let mut new = NewRun { code: code("other"), ..queued(name, key, 0) };
+        new.terms.expires_at = expires_at;
+        create(store, new).await;
+    }
+    for no in 0..30 {
+        create(store, queued(&format!("busy{no:02}"), "busy", 0)).await;
+    }
+    assert_eq!(take(store, 1, 12).await.len(), 12);
+    store.send(&run_id("asked"), Message { topic: "cancel".into(), ..message("m", 3) }).await.unwrap();
+    let other = ClaimRequest { codes: vec![code("other")], limit: 10, ..claim("second", 21) };
+    let lapsed = store.claim(other).await.unwrap();
+    assert!(lapsed.len() == 2 && lapsed.iter().all(|lease| lease.run.queue.started_at.is_none()));
+    for lease in &lapsed {
+        end(store, lease).await;
+    }
+    for no in 0..6 {
+        create(store, queued(&format!("first{no}"), "first", 22)).await;
+        create(store, queued(&format!("second{no}"), "second", 22)).await;
+    }
+    let next = take(store, 23, 6).await;
+    let busy = next.iter().filter(|lease| lease.run.id.as_str().starts_with("busy")).count();
+    assert!(busy >= 2, "turns were saved up: {:?}", names(&next));
 }
 
 /// No more runs than the strictest limit allows have a turn. A run that waits or has ended leaves its slot to another,

@@ -9,6 +9,7 @@ use aether_core::deps::Deps;
 use aether_core::id::RunId;
 use aether_core::limits::Limits;
 use aether_core::policy::Verifier;
+use aether_core::recording::Masking;
 use aether_core::store::Store;
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
@@ -47,6 +48,7 @@ pub(crate) struct Settings {
     pub(crate) seed: u64,
     pub(crate) within: Duration,
     pub(crate) limits: Limits,
+    pub(crate) redact: Option<Masking>,
     pub(crate) crashes: Vec<CrashPoint>,
     /// How long the suspension lasts that is the first crash point, where a run without a crash has shown it.
     pub(crate) suspended_for: Option<Duration>,
@@ -77,6 +79,7 @@ impl Default for Settings {
             seed: 0,
             within: WITHIN,
             limits: Limits::default(),
+            redact: None,
             crashes: Vec::new(),
             suspended_for: None,
             people: PeoplePlan::default(),

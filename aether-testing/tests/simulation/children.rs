@@ -1,7 +1,9 @@
 //! Stubs of child runs.
 
+use std::time::Duration;
+
 use aether::prelude::*;
-use aether_testing::Sim;
+use aether_testing::{Live, Sim};
 
 use crate::not_stubbed;
 
@@ -71,4 +73,52 @@ async fn children_of_children_are_answered_and_others_run() {
 async fn a_stub_is_not_for_the_simulated_run() {
     let sim = Sim::new::<part>().stub_child::<part>(|_| panic!("never asked")).stub_child::<chapter>(Ok);
     assert_eq!(sim.run(1).await.assert_completed(), &21);
+}
+
+static TIMES: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
+
+/// A number that is another each time.
+fn times() -> u32 {
+    TIMES.fetch_add(1, std::sync::atomic::Ordering::SeqCst)
+}
+
+/// Print another page each time that its code runs.
+#[workflow]
+async fn leaflet(cx: &mut Cx) -> Result<u32> {
+    Ok(print(cx, times()).await?)
+}
+
+/// Hand a leaflet out, whatever is on it.
+#[workflow]
+async fn handed_out(cx: &mut Cx) -> Result<()> {
+    cx.child::<leaflet>(()).await?;
+    Ok(())
+}
+
+/// Print, and sleep.
+#[workflow]
+async fn asleep(cx: &mut Cx) -> Result<u32> {
+    let printed = print(cx, times()).await?;
+    cx.sleep(Duration::from_secs(3_600)).await;
+    Ok(printed)
+}
+
+#[tokio::test]
+async fn what_a_child_recorded_is_replayed_and_so_is_what_a_cancelled_run_did() {
+    let sim = Sim::new::<handed_out>().stub::<print>(Ok);
+    let report = sim.run(()).await;
+    report.assert_completed();
+    assert!(matches!(report.verified, Some(Ok(_))), "the parent has no part in it: {:?}", report.verified);
+    assert!(report.others.iter().any(|(_, verified)| verified.is_err()), "{:?}", report.others);
+    let refused = sim.try_crash_at_every_boundary(()).await.unwrap_err().to_string();
+    assert!(refused.contains("does not replay") && refused.contains("sim/"), "{refused}");
+    assert!(sim.try_check_deterministic(()).await.is_err());
+
+    let sim = Sim::new::<asleep>().stub::<print>(Ok).meanwhile(|live: Live| async move {
+        live.sleep(Duration::from_secs(60)).await;
+        live.cancel("not needed", "ann").await.unwrap();
+    });
+    let report = sim.run(()).await;
+    report.assert_status(aether::view::Status::Cancelled);
+    assert!(matches!(report.verified, Some(Err(_))), "{:?}", report.verified);
 }

@@ -38,6 +38,11 @@ impl Form {
         self.0.iter().any(|(known, _)| known.starts_with(prefix))
     }
 
+    /// Names of the fields that begin like this, in the order in which they were sent.
+    pub(crate) fn names<'f>(&'f self, prefix: &'f str) -> impl Iterator<Item = &'f str> {
+        self.0.iter().map(|(name, _)| name.as_str()).filter(move |name| name.starts_with(prefix))
+    }
+
     /// Reads a body, without asking for a token.
     pub(crate) async fn read(body: Body) -> Result<Self, (StatusCode, &'static str)> {
         let mut bytes = Vec::new();

@@ -72,6 +72,10 @@ impl Shared {
 
     /// Says another token where somebody has none and none is left: the only one was used, and its session is lost.
     pub(crate) fn announce(&self) {
+        // Where the program says who makes a request, no token opens anything.
+        if self.settings.auth.is_some() {
+            return;
+        }
         let Some(announce) = &self.settings.announce else { return };
         match self.sessions.mint_if_none_is_left() {
             Ok(Some(token)) => announce(&token),

@@ -14,12 +14,13 @@ use aether_core::view::pending::{Pending, Waiting};
 use axum::extract::Path;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Redirect, Response};
+use serde_json::value::{RawValue, to_raw_value};
 
 use crate::access::form::Form;
 use crate::access::refusal::Refusal;
 use crate::access::visit::part;
 use crate::pages::cards::{proposed, schema};
-use crate::pages::fields::{PREFIX, Unfit, WHOLE, fields, filled, typed};
+use crate::pages::fields::{Edited, PREFIX, Unfit, WHOLE, fields, filled, typed};
 use crate::pages::shell::{Answer, Ask};
 use crate::pages::tool_question::ToolQuestion;
 use crate::permissions::Actions;
@@ -157,14 +158,16 @@ pub(crate) async fn approve(ask: Ask, Path(id): Path<String>, form: Form) -> Ans
         }
         return sent.decided("approved", engine.approve(&sent.run, wait, sent.actor()).await).await;
     }
-    let original = proposed(open.args.as_ref());
     let schema = schema(&ask, &open).await;
-    let edited = match (&original, fields(schema.as_ref(), original.as_ref())) {
-        (Some(original), Some(fields)) => {
-            let value = filled(&fields, Some(original), &form).map_err(|error| sent.unfit(&error))?;
-            Some(value).filter(|value| value != original)
+    let edited = match open.args.as_ref().and_then(|args| Edited::of(schema.as_ref(), args)) {
+        Some(edited) => edited.filled(&form).map_err(|error| sent.unfit(&error))?,
+        // What it says to change is not taken, so that it is not agreed to either.
+        None if form.has_prefix(PREFIX) => {
+            let why =
+                "Nothing of these arguments can be changed in a form. Load the page again. Nothing was done.";
+            return Err(sent.refuse(StatusCode::BAD_REQUEST, why));
         }
-        _ => None,
+        None => None,
     };
     match edited {
         None => sent.decided("approved", engine.approve(&sent.run, wait, sent.actor()).await).await,
@@ -188,15 +191,19 @@ pub(crate) async fn answer(ask: Ask, Path(id): Path<String>, form: Form) -> Answ
     let open = sent.open(Waiting::Question).await?;
     let question = proposed(open.question.as_ref());
     let value = match (question.as_ref().and_then(ToolQuestion::read), form.find(WHOLE)) {
-        (Some(asked), _) => asked.answer(&form),
+        (Some(asked), _) => asked.answer(&form).and_then(|answer| raw(&answer)),
         (None, Some(_)) => typed(&form),
         (None, None) => {
             let schema = question.as_ref().and_then(|question| question.get("schema"));
-            filled(&fields(schema, None).unwrap_or_default(), None, &form)
+            filled(&fields(schema, None).unwrap_or_default(), None, &form).and_then(|answer| raw(&answer))
         }
     };
     let value = value.map_err(|error| sent.unfit(&error))?;
     sent.decided("answered", ask.shared.engine().answer(&sent.run, wait, &value, sent.actor()).await).await
+}
+
+fn raw(answer: &serde_json::Value) -> Result<Box<RawValue>, Unfit> {
+    to_raw_value(answer).map_err(|error| Unfit::new(WHOLE, format!("is no JSON: {error}")))
 }
 
 /// Says what became of a call whose outcome is unknown.

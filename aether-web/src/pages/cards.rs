@@ -16,11 +16,12 @@ use askama::Template;
 use percent_encoding::{CONTROLS, utf8_percent_encode};
 use serde_json::Value;
 
-use crate::pages::fields::{Field, fields};
+use crate::pages::fields::{Edited, Field, fields};
 use crate::pages::runs::run_path;
 use crate::pages::shell::Ask;
 use crate::pages::tool_question::ToolQuestion;
 use crate::permissions::Actions;
+use crate::text::exact::Exact;
 use crate::text::json::{Shown, line};
 use crate::text::time::When;
 
@@ -46,6 +47,8 @@ pub(crate) struct Card {
     marks: Option<Vec<String>>,
     args: Option<Shown>,
     fields: Option<Vec<Field>>,
+    /// Whether an argument holds a number that a form does not keep, so that no form changes it.
+    is_rounded: bool,
     /// What the form is bound to.
     shown: String,
     invocation: String,
@@ -76,12 +79,14 @@ impl Card {
             _ => return None,
         };
         let schema = schema(ask, wait).await;
-        let value = wait.args.as_ref().and_then(|args| args.decode::<Value>().ok());
         let question = wait.question.as_ref().and_then(|question| question.decode::<Value>().ok());
         let of_tool = question.as_ref().filter(|_| wait.waiting == Waiting::Question);
         let of_tool = of_tool.and_then(ToolQuestion::read);
         let fields = match (wait.waiting, &of_tool) {
-            (Waiting::Approval, _) if value.is_some() => fields(schema.as_ref(), value.as_ref()),
+            (Waiting::Approval, _) => {
+                let edited = wait.args.as_ref().and_then(|args| Edited::of(schema.as_ref(), args));
+                edited.map(Edited::into_fields)
+            }
             (Waiting::Question, Some(asked)) => asked.fields(),
             (Waiting::Question, None) => {
                 fields(question.as_ref().and_then(|question| question.get("schema")), None)
@@ -91,6 +96,8 @@ impl Card {
         let shown_with = wait.question.as_ref().filter(|_| !is_text(question.as_ref())).map(Shown::decided);
         let args = wait.args.as_ref().map(Shown::decided);
         let is_cut = shown_with.iter().chain(&args).any(|shown| shown.cut > 0);
+        let is_rounded = wait.args.as_ref().and_then(|args| Exact::read(args.as_str()));
+        let is_rounded = is_rounded.is_some_and(|args| !args.is_kept());
         let audits = ask.visit.audits();
         let refused = wait.refused.iter().map(|(actor, why)| (audits.then(|| actor.clone()), why.clone()));
         Some(Self {
@@ -109,6 +116,7 @@ impl Card {
             is_of_tool: of_tool.is_some(),
             args,
             fields,
+            is_rounded,
             is_cut,
             is_decided: is_decided(ask, wait).await,
             shown: wait.shown(),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use aether_core::store::RunFilter;
+use aether_core::store::{RunFilter, StoreError};
 use askama::Template;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
@@ -24,6 +24,8 @@ struct Page {
     total: Line,
     runs: String,
     is_all: bool,
+    /// How many of them cannot be read, and are not counted.
+    unreadable: u64,
     workflows: Vec<Line>,
     models: Vec<Line>,
     days: Vec<Day>,
@@ -62,9 +64,18 @@ pub(crate) async fn page(ask: Ask) -> Answer {
     let runs = engine.runs(RunFilter::new().limit(NEWEST + 1)).await.map_err(fault)?;
     let (mut total, mut workflows, mut models, mut days) =
         (Sum::default(), BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+    let mut unreadable = 0;
     for run in runs.iter().take(NEWEST) {
         let prices = ask.shared.settings.prices.as_ref();
-        let spent = ask.shared.spendings.of(engine, prices, run).await.map_err(fault)?;
+        let spent = match ask.shared.spendings.of(engine, prices, run).await {
+            Ok(spent) => spent,
+            // One run that cannot be read hides none of the others.
+            Err(StoreError::Corrupt { .. } | StoreError::Codec { .. } | StoreError::UnknownRun { .. }) => {
+                unreadable += 1;
+                continue;
+            }
+            Err(error) => return Err(fault(error)),
+        };
         for ((model, day), sum) in &*spent {
             total.add(sum);
             workflows.entry(run.workflow.clone()).or_insert_with(Sum::default).add(sum);
@@ -80,6 +91,7 @@ pub(crate) async fn page(ask: Ask) -> Answer {
         shell: ask.shell("cost", "Cost").await?,
         runs: count(runs.len().min(NEWEST) as u64),
         is_all: runs.len() <= NEWEST,
+        unreadable,
         workflows: lines(&workflows, all, of_workflow),
         models: lines(&models, all, |_| None),
         days: chart(&days, ask.now.to_zoned(TimeZone::UTC).date()),

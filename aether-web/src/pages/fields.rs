@@ -2,12 +2,18 @@
 //!
 //! Promise: a form that is sent back as it was shown gives the value that it was made of, byte for byte; a field that
 //! was not changed keeps what it held, whatever browsers do to line ends. What a value does not hold is not in it
-//! afterwards either, unless somebody filled it in.
+//! afterwards either, unless somebody filled it in. What holds a number that 64 bits would round is no field and stays as it
+//! is; such a number that is filled in is refused. So is a field that the form does not have.
 
+use std::collections::{BTreeMap, BTreeSet};
+
+use aether_core::payload::Payload;
+use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value};
 
 use crate::access::form::Form;
 use crate::access::visit::part;
+use crate::text::exact::Exact;
 use crate::text::json::line;
 use crate::text::markup::turns;
 
@@ -117,6 +123,10 @@ impl Field {
                 "false" => Value::Bool(false),
                 _ => return Err(unfit(format!("is neither true nor false: {:?}", line(&text, 40)))),
             },
+            Kind::Number | Kind::Json if Exact::read(&text).is_some_and(|typed| !typed.is_kept()) => {
+                let why = "holds a number of more digits than a form keeps: give it with the command line or the program";
+                return Err(unfit(why.to_owned()));
+            }
             Kind::Number => match serde_json::from_str(&text) {
                 Ok(Value::Number(number)) => Value::Number(number),
                 _ => return Err(unfit(format!("is no number: {:?}", line(&text, 40)))),
@@ -157,6 +167,70 @@ pub(crate) fn fields(schema: Option<&Value>, value: Option<&Value>) -> Option<Ve
         Field { doc, is_set: object.contains_key(name), ..field }
     });
     Some(fields.collect()).filter(|fields: &Vec<Field>| !fields.is_empty())
+}
+
+/// The arguments of a call, and the fields with which they are changed.
+pub(crate) struct Edited {
+    /// As a `Value` reads them.
+    original: Value,
+    fields: Vec<Field>,
+    args: Payload,
+}
+
+impl Edited {
+    /// Of arguments that are an object; `None` where there is nothing that a form can change.
+    pub(crate) fn of(schema: Option<&Value>, args: &Payload) -> Option<Self> {
+        let exact = Exact::read(args.as_str())?;
+        let rounded = exact.rounded();
+        if rounded.is_empty() && !exact.is_kept() {
+            return None;
+        }
+        let members = serde_json::from_str::<Map<String, Value>>(&kept(&exact)?).ok()?;
+        let original = Value::Object(members);
+        let mut fields = fields(schema, Some(&original))?;
+        fields.retain(|field| !rounded.contains(&field.name.as_str()));
+        let args = args.clone();
+        (!fields.is_empty()).then_some(Self { original, fields, args })
+    }
+
+    pub(crate) fn into_fields(self) -> Vec<Field> {
+        self.fields
+    }
+
+    /// The arguments as the form changes them; `None` where it changes nothing.
+    ///
+    /// # Errors
+    /// [`Unfit`] as for [`filled`].
+    pub(crate) fn filled(&self, form: &Form) -> Result<Option<Box<RawValue>>, Unfit> {
+        let value = filled(&self.fields, Some(&self.original), form)?;
+        if value == self.original {
+            return Ok(None);
+        }
+        let unfit = |error: serde_json::Error| Unfit::new(WHOLE, format!("cannot be changed here: {error}"));
+        let Value::Object(mut changed) = value else { return Ok(None) };
+        let held: BTreeMap<String, &RawValue> = serde_json::from_str(self.args.as_str()).map_err(unfit)?;
+        let mut members = BTreeMap::new();
+        for (name, own) in held {
+            // What was not changed is the text that it was.
+            let member = match (changed.remove(&name), self.original.get(&name)) {
+                (Some(now), Some(before)) if now != *before => to_raw_value(&now).map_err(unfit)?,
+                (None, Some(_)) => continue,
+                _ => own.to_owned(),
+            };
+            members.insert(name, member);
+        }
+        for (name, own) in changed {
+            members.insert(name, to_raw_value(&own).map_err(unfit)?);
+        }
+        to_raw_value(&members).map(Some).map_err(unfit)
+    }
+}
+
+/// The text of an object without the members that a `Value` would change; `None` where it is no object.
+fn kept(exact: &Exact) -> Option<String> {
+    let Exact::Object(members) = exact else { return None };
+    let kept = members.iter().filter(|(_, own)| own.is_kept());
+    Some(Exact::Object(kept.map(|(name, own)| (name.clone(), own.clone())).collect()).pretty())
 }
 
 /// Whether a schema allows `null`, so that it is no matter whether the field is there.
@@ -261,8 +335,16 @@ fn kind(schema: Option<&Value>, value: Option<&Value>, choices: &[Choice]) -> Ki
 /// The value that was filled in, made of the one that the form was made of.
 ///
 /// # Errors
-/// [`Unfit`] where a text is no number or no JSON, or what is needed was left empty.
+/// [`Unfit`] where a text is no number or no JSON, what is needed was left empty, or the form has a field that is not one of
+/// these, or has one twice.
 pub(crate) fn filled(fields: &[Field], original: Option<&Value>, form: &Form) -> Result<Value, Unfit> {
+    let mut known: BTreeSet<String> = fields.iter().map(Field::input).collect();
+    for name in form.names(PREFIX) {
+        if !known.remove(name) {
+            let why = "is no field of this form, or is there twice: load the page again. Nothing was done";
+            return Err(Unfit::new(&line(name, 60), why));
+        }
+    }
     let mut object = original.and_then(Value::as_object).cloned().unwrap_or_default();
     for field in fields {
         let text = match (field.kind, form.find(&field.input())) {
@@ -287,18 +369,18 @@ fn lines(text: &str) -> String {
     text.replace("\r\n", "\n").replace('\r', "\n")
 }
 
-/// A text, JSON, or what it looks like, as the form says.
+/// A text, JSON, or what it looks like, as the form says: as it was typed in, with every digit.
 ///
 /// # Errors
 /// [`Unfit`] where it should be JSON and is none.
-pub(crate) fn typed(form: &Form) -> Result<Value, Unfit> {
+pub(crate) fn typed(form: &Form) -> Result<Box<RawValue>, Unfit> {
     let text = lines(form.get(WHOLE));
-    match form.get("as") {
-        "json" => {
-            serde_json::from_str(&text).map_err(|error| Unfit::new(WHOLE, format!("is no JSON: {error}")))
-        }
-        "auto" => Ok(serde_json::from_str(&text).unwrap_or(Value::String(text))),
-        _ => Ok(Value::String(text)),
+    let json = || serde_json::from_str::<Box<RawValue>>(&text);
+    let unfit = |error: serde_json::Error| Unfit::new(WHOLE, format!("is no JSON: {error}"));
+    match (form.get("as"), json()) {
+        ("json", json) => json.map_err(unfit),
+        ("auto", Ok(json)) => Ok(json),
+        _ => to_raw_value(&text).map_err(unfit),
     }
 }
 
@@ -402,9 +484,48 @@ mod tests {
         let edited = form(&sent(&[("count", "4"), ("to", "bob"), ("meta", "[1]")])).await;
         let edited = filled(&fields, Some(&value), &edited).unwrap();
         assert_eq!(edited, json!({ "count": 4, "on": false, "to": "bob", "meta": [1] }));
-        for (name, text) in [("count", "four"), ("count", "\"4\""), ("meta", "{")] {
+        let long = "340282366920938463463374607431768211455";
+        for (name, text) in [
+            ("count", "four"),
+            ("count", "\"4\""),
+            ("count", long),
+            ("meta", "{"),
+            ("meta", &*format!("[{long}]")),
+            ("more", "1"),
+        ] {
             let refused = filled(&fields, Some(&value), &form(&sent(&[(name, text)])).await).unwrap_err();
             assert!(refused.to_string().contains(name), "{refused}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_number_that_a_form_would_round_is_no_field_and_stays_as_it_is() {
+        let long = "340282366920938463463374607431768211455";
+        let args = format!(r#"{{"amount":{long},"to":"ann","share":0.50,"list":[{long}]}}"#);
+        let args = Payload::from_text(args).unwrap();
+        let schema = json!({ "properties": { "amount": { "type": "integer" }, "to": { "type": "string" } } });
+        for schema in [Some(&schema), None] {
+            let edited = Edited::of(schema, &args).unwrap();
+            let names: Vec<_> = edited.fields.iter().map(|field| &*field.name).collect();
+            assert!(
+                names.contains(&"to") && !names.contains(&"amount") && !names.contains(&"list"),
+                "{names:?}"
+            );
+            let unchanged = form(&shown(&edited.fields)).await;
+            assert!(edited.filled(&unchanged).unwrap().is_none());
+            let sent = form(&[("arg.to".to_owned(), "bob".to_owned())]).await;
+            let filled = edited.filled(&sent).unwrap().unwrap();
+            assert_eq!(
+                filled.get(),
+                format!(r#"{{"amount":{long},"list":[{long}],"share":0.50,"to":"bob"}}"#)
+            );
+            for name in ["arg.amount", "arg.list", "arg.other"] {
+                let sent = form(&[(name.to_owned(), "1".to_owned())]).await;
+                let refused = edited.filled(&sent).unwrap_err().to_string();
+                assert!(refused.contains(name), "{refused}");
+            }
+        }
+        assert!(Edited::of(None, &Payload::from_text(format!("[{long}]")).unwrap()).is_none());
+        assert!(Edited::of(None, &Payload::from_text(format!(r#"{{"a":{long}}}"#)).unwrap()).is_none());
     }
 }

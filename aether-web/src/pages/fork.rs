@@ -23,7 +23,7 @@ use crate::pages::runs::run_path;
 use crate::pages::shell::{Answer, Ask, Shell, html};
 use crate::permissions::Actions;
 use crate::text::difference::{Line, lines};
-use crate::text::json::{Shown, mark, pretty};
+use crate::text::json::{Shown, line, pretty};
 
 /// Where a run is cut at its beginning, and before what failed.
 const START: &str = "start";
@@ -44,6 +44,7 @@ struct Page {
     calls: Vec<Call>,
     audits: bool,
     is_open: bool,
+    may_end: bool,
     is_retry: bool,
 }
 
@@ -74,21 +75,21 @@ async fn plan(engine: &Engine, run: &RunId, before: &str) -> Result<ForkPlan, Fo
     }
 }
 
-/// What was shown: the place of the cut, and every call with its outcome.
-fn bill(plan: &ForkPlan) -> String {
-    let calls = plan.calls().iter().map(|call| {
-        let digest = call.digest.as_ref().map(ToString::to_string).unwrap_or_default();
-        format!("{} {} {digest} {:?}", call.command, call.outcome, call.key.as_ref().map(ToString::to_string))
-    });
-    mark(calls.chain([plan.position().to_string()]))
-}
-
 fn allowed(ask: &Ask) -> Result<(), Response> {
     if ask.visit.may(Actions::FORK) {
         return Ok(());
     }
     let why = "This console does not allow you to fork runs. Its program can, with `.allow(Actions::FORK)`.";
     Err(Refusal::page(&ask.visit, StatusCode::FORBIDDEN, why, "/"))
+}
+
+/// Whether the form asks to end the run that it forks: that is an end as any other.
+fn may_end(ask: &Ask, run: &RunId, form: &Form) -> Result<(), Response> {
+    if form.get("origin") != "end" || ask.visit.may(Actions::END) {
+        return Ok(());
+    }
+    let why = "This console does not allow you to end runs. Its program can, with `.allow(Actions::END)`. Nothing was started.";
+    Err(Refusal::page(&ask.visit, StatusCode::FORBIDDEN, why, &format!("/runs/{}", part(run.as_str()))))
 }
 
 fn refuse(ask: &Ask, run: &RunId, error: &ForkError) -> Response {
@@ -116,11 +117,12 @@ pub(crate) async fn page(ask: Ask, Path(id): Path<String>) -> Answer {
             command => format!("before {command}"),
         },
         position: plan.position(),
-        bill: bill(&plan),
+        bill: plan.shown(),
         mark: new_mark(&ask)?,
         audits: ask.visit.audits(),
         calls: plan.calls().iter().map(|call| Call::of(&ask, call)).collect(),
         is_open: record.is_some_and(|record| !record.status.is_terminal()),
+        may_end: ask.visit.may(Actions::END),
         is_retry: before == FAILURE,
         id,
         before,
@@ -184,6 +186,7 @@ fn forked(ask: &Ask, fork: &RunId) -> Response {
 pub(crate) async fn start(ask: Ask, Path(id): Path<String>, form: Form) -> Answer {
     allowed(&ask)?;
     let run = ask.run(&id)?;
+    may_end(&ask, &run, &form)?;
     let engine = ask.shared.engine();
     let fork = named(&ask, &run, &form)?;
     // One after the other: the second of two finds what the first has started.
@@ -195,12 +198,18 @@ pub(crate) async fn start(ask: Ask, Path(id): Path<String>, form: Form) -> Answe
     }
     let mut plan =
         plan(engine, &run, form.get("before")).await.map_err(|error| refuse(&ask, &run, &error))?;
-    if bill(&plan) != form.get("bill") {
+    if plan.shown() != form.get("bill") {
         let why = "The run has gone on since the bill was shown. Nothing was started; look at the bill as it is now.";
         let back = format!("/runs/{}/fork?before={}", part(&id), part(form.get("before")));
         return Err(Refusal::page(&ask.visit, StatusCode::CONFLICT, why, &back));
     }
     let commands: Vec<String> = plan.calls().iter().map(|call| call.command.to_string()).collect();
+    let asked: Vec<String> = commands.iter().map(|command| format!("call.{}", part(command))).collect();
+    if let Some(unknown) = form.names("call.").find(|name| !asked.iter().any(|known| known == name)) {
+        let why = format!("`{}` is no field of this form. Nothing was started.", line(unknown, 60));
+        let back = format!("/runs/{}/fork?before={}", part(&id), part(form.get("before")));
+        return Err(Refusal::page(&ask.visit, StatusCode::BAD_REQUEST, why, &back));
+    }
     for command in commands {
         plan = match form.get(&format!("call.{}", part(&command))) {
             "keep" => plan.keep(&command),

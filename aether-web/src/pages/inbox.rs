@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 
 use aether_core::engine::ParkedRun;
 use aether_core::store::{RunFilter, WaitFilter, WaitPlace};
-use aether_core::view::pending::{Pending, Waiting};
+use aether_core::view::pending::{Pending, UnreadableWait, Waiting};
 use askama::Template;
 use axum::response::{IntoResponse, Response};
 
-use crate::access::visit::place;
+use crate::access::visit::{part, place};
 use crate::pages::cards::Card;
 use crate::pages::runs::run_path;
 use crate::pages::shell::{Answer, Ask, DECISIONS, Shell, html};
-use crate::text::json::mark;
+use crate::text::json::{line, mark};
 use crate::text::time::When;
 
 /// Decisions of a page.
@@ -43,7 +43,10 @@ pub(crate) struct List {
     base: String,
     kind: String,
     cards: Vec<Card>,
+    unreadable: Vec<Unreadable>,
     parked: Vec<Parked>,
+    /// What was asked for and is not understood: then nothing is listed.
+    misfits: Vec<String>,
     /// Where all parked runs are, where these are not all.
     all_parked: Option<String>,
     next: Option<WaitPlace>,
@@ -62,6 +65,16 @@ struct Parked {
     since: When,
 }
 
+/// A wait that is open, and that this program cannot read.
+#[derive(Debug)]
+struct Unreadable {
+    href: String,
+    run: String,
+    workflow: String,
+    what: String,
+    why: String,
+}
+
 const KINDS: [(&str, &str); 6] = [
     ("", "All"),
     ("approval", "Approvals"),
@@ -75,12 +88,17 @@ pub(crate) async fn page(ask: Ask) -> Answer {
     let list = list(&ask).await?;
     let current = ask.get("kind").unwrap_or_default().to_owned();
     let kinds = KINDS.map(|(key, name)| Kind { name, key, is_current: key == current });
-    let live = if current.is_empty() {
-        String::new()
-    } else {
-        format!("?kind={}", crate::access::visit::part(&current))
-    };
+    // The list that is on the page, and not another one.
+    let live = query(&ask);
     html(&Page { shell: ask.shell("inbox", "Inbox").await?, kinds: kinds.into(), list, live })
+}
+
+/// What is asked for, as it stands in an address.
+fn query(ask: &Ask) -> String {
+    let pairs = ["kind", "after"].map(|name| (name, ask.get(name).unwrap_or_default()));
+    let set = pairs.iter().filter(|(_, value)| !value.is_empty());
+    let all: Vec<_> = set.map(|(name, value)| format!("{name}={}", part(value))).collect();
+    if all.is_empty() { String::new() } else { format!("?{}", all.join("&")) }
 }
 
 /// How many decisions wait.
@@ -96,8 +114,10 @@ pub(crate) async fn list(ask: &Ask) -> Result<List, Response> {
 /// What the inbox holds, before its cards are made: they need whole journals, and this does not.
 pub(crate) struct Look {
     waits: Vec<Pending>,
+    unreadable: Vec<UnreadableWait>,
     next: Option<WaitPlace>,
     parked: Vec<ParkedRun>,
+    misfits: Vec<String>,
     more_parked: bool,
     fingerprint: String,
 }
@@ -106,15 +126,17 @@ pub(crate) struct Look {
 pub(crate) async fn look(ask: &Ask) -> Result<Look, Response> {
     let (engine, fault) = (ask.shared.engine(), |error| ask.store(&error));
     let kind = ask.get("kind").unwrap_or_default();
-    let after = ask.get("after").and_then(|after| after.parse().ok()).map(WaitPlace::new);
-    let (mut waits, mut next) = (Vec::new(), None);
-    if let Some(mut filter) = filter(kind) {
+    let asked_after = ask.get("after").filter(|after| !after.is_empty());
+    let after = asked_after.and_then(|after| after.parse().ok()).map(WaitPlace::new);
+    let misfits = misfits(kind, asked_after.filter(|_| after.is_none()));
+    let (mut waits, mut unreadable, mut next) = (Vec::new(), Vec::new(), None);
+    if let Some(mut filter) = filter(kind).filter(|_| misfits.is_empty()) {
         (filter.after, filter.limit) = (after, PAGE);
         let page = engine.all_pending(filter).await.map_err(fault)?;
-        (waits, next) = (page.waits, page.next);
+        (waits, unreadable, next) = (page.waits, page.unreadable, page.next);
     }
     let (mut parked, mut more_parked) = (Vec::new(), false);
-    if matches!(kind, "" | "parked") && after.is_none() {
+    if matches!(kind, "" | "parked") && asked_after.is_none() {
         let found = engine.parked(RunFilter::new().limit(PARKED + 1)).await.map_err(fault)?;
         more_parked = found.runs.len() > PARKED;
         parked = found.runs;
@@ -133,9 +155,18 @@ pub(crate) async fn look(ask: &Ask) -> Result<Look, Response> {
         format!("{} {} {} {unread}", wait.shown(), wait.refused.len(), wait.parked)
     });
     let of_parked = parked.iter().map(|run| format!("{} {} {}", run.run, run.since, run.unread));
+    let of_unreadable = unreadable.iter().map(|wait| format!("{} {:?}", wait.run, wait.command));
     let more = [format!("{next:?} {more_parked}")];
-    let fingerprint = mark(of_waits.chain(of_parked).chain(more));
-    Ok(Look { waits, next, parked, more_parked, fingerprint })
+    let fingerprint = mark(of_waits.chain(of_parked).chain(of_unreadable).chain(more));
+    Ok(Look { waits, unreadable, next, parked, misfits, more_parked, fingerprint })
+}
+
+/// What of the address is not understood. A filter that is left out would show what nobody asked for.
+fn misfits(kind: &str, after: Option<&str>) -> Vec<String> {
+    let kind = Some(kind).filter(|kind| !KINDS.iter().any(|(known, _)| known == kind));
+    let named = [("kind", kind), ("after", after)];
+    let misfits = named.into_iter().filter_map(|(name, text)| Some(format!("{name}={}", line(text?, 60))));
+    misfits.collect()
 }
 
 /// The waits of a kind; `None` where it is none of waits.
@@ -145,9 +176,9 @@ fn filter(kind: &str) -> Option<WaitFilter> {
         "approval" => of(&[Waiting::Approval]),
         "question" => of(&[Waiting::Question]),
         "unknown" => of(&[Waiting::Resolution]),
-        "parked" => None,
         "changed" => of(&[Waiting::Confirmation]),
-        _ => of(&DECISIONS),
+        "" => of(&DECISIONS),
+        _ => None,
     }
 }
 
@@ -162,6 +193,13 @@ impl Look {
         for wait in &self.waits {
             cards.extend(Card::of(ask, wait, false).await);
         }
+        let unreadable = self.unreadable.into_iter().map(|wait| Unreadable {
+            href: run_path(&ask.visit.base, wait.run.as_str()),
+            run: wait.run.to_string(),
+            workflow: wait.workflow,
+            what: wait.waiting.map_or_else(|| "something".to_owned(), |waiting| waiting.to_string()),
+            why: line(&wait.error.to_string(), 600),
+        });
         let parked = self.parked.into_iter().map(|run| Parked {
             href: run_path(&ask.visit.base, run.run.as_str()),
             run: run.run.to_string(),
@@ -177,7 +215,9 @@ impl Look {
             base: ask.visit.base.clone(),
             kind: ask.get("kind").unwrap_or_default().to_owned(),
             cards,
+            unreadable: unreadable.collect(),
             parked: parked.collect(),
+            misfits: self.misfits,
             all_parked: self.more_parked.then(|| place(&ask.visit.base, "/?why=parked")),
             next: self.next,
         })

@@ -30,14 +30,14 @@ pub(crate) struct Entry {
 
 impl Entry {
     pub(crate) fn of(ask: &Ask, position: Position, at: jiff::Timestamp, event: &Event, whole: bool) -> Self {
-        let all = (whole && ask.visit.audits()).then(|| serde_json::to_value(event).ok()).flatten();
+        let all = (whole && ask.visit.audits()).then(|| serde_json::to_string(event).ok()).flatten();
         Self {
             position,
             kind: event.kind(),
             command: event.command().map(ToString::to_string).unwrap_or_default(),
             at: ask.when(at),
             clock: at.strftime("%Y-%m-%d %H:%M:%S%.3f UTC").to_string(),
-            all: all.map(|all| Shown::value(&all)),
+            all: all.map(|all| Shown::json(&all)),
         }
     }
 }

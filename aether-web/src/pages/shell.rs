@@ -86,7 +86,7 @@ impl Ask {
         let listed = DECISIONS.iter().copied().fold(WaitFilter::default(), WaitFilter::kind);
         let open = WaitFilter { limit: 100, ..listed };
         let open = self.shared.engine().all_pending(open).await?;
-        Ok(match (open.waits.len(), open.next) {
+        Ok(match (open.waits.len() + open.unreadable.len(), open.next) {
             (0, _) => String::new(),
             (_, Some(_)) => "99+".to_owned(),
             (count, None) => count.to_string(),

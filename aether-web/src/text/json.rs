@@ -6,6 +6,8 @@ use aether_core::payload::Payload;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
+use crate::text::exact::{Exact, quoted};
+
 /// Most bytes of a value on a page.
 pub(crate) const MOST: usize = 64 * 1024;
 /// Most bytes of a value about which somebody decides.
@@ -32,19 +34,24 @@ impl Shown {
     }
 
     fn payload_within(payload: &Payload, most: usize) -> Self {
-        match payload.decode::<Value>() {
-            Ok(value) => Self::value_within(&value, most),
-            Err(_) => Self::text_within(payload.as_str(), most),
+        match Exact::read(payload.as_str()) {
+            Some(value) => Self::exact_within(&value, most),
+            None => Self::text_within(payload.as_str(), most),
         }
     }
 
     pub(crate) fn value(value: &Value) -> Self {
-        Self::value_within(value, MOST)
+        Self::json(&value.to_string())
     }
 
-    fn value_within(value: &Value, most: usize) -> Self {
+    /// JSON text.
+    pub(crate) fn json(text: &str) -> Self {
+        Exact::read(text).map_or_else(|| Self::text(text), |value| Self::exact_within(&value, MOST))
+    }
+
+    fn exact_within(value: &Exact, most: usize) -> Self {
         // A text alone is read as a text.
-        if let Value::String(text) = value
+        if let Exact::Text(text) = value
             && text.contains('\n')
         {
             return Self::text_within(text, most);
@@ -81,10 +88,7 @@ pub(crate) fn line(text: &str, most: usize) -> String {
 
 /// The indented text of a value, without colours: for forms and differences.
 pub(crate) fn pretty(payload: &Payload) -> String {
-    match payload.decode::<Value>() {
-        Ok(value) => serde_json::to_string_pretty(&value).unwrap_or_default(),
-        Err(_) => payload.as_str().to_owned(),
-    }
+    Exact::read(payload.as_str()).map_or_else(|| payload.as_str().to_owned(), |value| value.pretty())
 }
 
 /// Escapes a text for HTML, also inside of attributes.
@@ -121,9 +125,9 @@ struct Writer {
 }
 
 impl Writer {
-    fn value(&mut self, value: &Value, depth: usize) {
+    fn value(&mut self, value: &Exact, depth: usize) {
         match value {
-            Value::Object(fields) if !fields.is_empty() => {
+            Exact::Object(fields) if !fields.is_empty() => {
                 self.plain("{");
                 for (at, (name, value)) in fields.iter().enumerate() {
                     self.next_line(at, depth + 1);
@@ -134,7 +138,7 @@ impl Writer {
                 self.next_line(0, depth);
                 self.plain("}");
             }
-            Value::Array(items) if !items.is_empty() => {
+            Exact::Array(items) if !items.is_empty() => {
                 self.plain("[");
                 for (at, value) in items.iter().enumerate() {
                     self.next_line(at, depth + 1);
@@ -143,10 +147,11 @@ impl Writer {
                 self.next_line(0, depth);
                 self.plain("]");
             }
-            Value::String(text) => self.coloured("s", &quoted(text)),
-            Value::Number(_) => self.coloured("n", &value.to_string()),
-            Value::Bool(_) | Value::Null => self.coloured("b", &value.to_string()),
-            empty => self.plain(&empty.to_string()),
+            Exact::Text(text) => self.coloured("s", &quoted(text)),
+            Exact::Number(text) => self.coloured("n", text),
+            Exact::Word(text) => self.coloured("b", text),
+            Exact::Object(_) => self.plain("{}"),
+            Exact::Array(_) => self.plain("[]"),
         }
     }
 
@@ -174,10 +179,6 @@ impl Writer {
         self.left_out += text.len() - kept.len();
         kept
     }
-}
-
-fn quoted(text: &str) -> String {
-    serde_json::to_string(text).unwrap_or_default()
 }
 
 #[cfg(test)]

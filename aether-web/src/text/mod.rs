@@ -4,6 +4,7 @@
 //! about is cut at 1 MiB.
 
 pub(crate) mod difference;
+pub(crate) mod exact;
 pub(crate) mod json;
 pub(crate) mod markup;
 pub(crate) mod time;

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use aether::id::RunId;
 use aether::store::event::Event;
 use aether::view::Status;
+use aether_web::{Actions, Options};
 use reqwest::StatusCode;
 use reqwest::header::LOCATION;
 
@@ -189,4 +190,28 @@ async fn a_fork_is_started_by_the_bill_that_was_shown_and_by_no_other() {
     assert!(fork.contains("fork of") && fork.contains("what differs"));
     let differs = visitor.page(&format!("{}/difference", place.split('?').next().unwrap())).await;
     assert!(differs.contains("commands are the same") || differs.contains("Nothing differs"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_may_fork_and_not_end_ends_no_origin_and_forms_have_no_other_fields() {
+    let shop = Shop::open().await;
+    let forks = shop.console_with(Options::new().allow(Actions::FORK).actor("bob")).await;
+    let run = shop.engine.start::<on_signal>(1).id("waits").await.unwrap();
+    shop.wait_of("waits").await;
+    let page = forks.page("/runs/waits/fork?before=start").await;
+    assert!(!page.contains("value=\"end\"") && page.contains("value=\"leave\""), "{page}");
+    let bill = between(&page, "name=\"bill\" value=\"", "\"").to_owned();
+    let fork = between(&page, "name=\"fork\" value=\"", "\"").to_owned();
+    let fields = [("before", "start"), ("bill", &*bill), ("fork", &*fork)];
+    let sent = forks.submit("/runs/waits/fork", &[&fields[..], &[("origin", "end")]].concat()).await;
+    assert_eq!(sent.status(), StatusCode::FORBIDDEN);
+    let unknown = [("origin", "leave"), ("call.0:other", "again")];
+    let sent = forks.submit("/runs/waits/fork", &[&fields[..], &unknown].concat()).await;
+    assert_eq!(sent.status(), StatusCode::BAD_REQUEST);
+    assert!(!run.status().await.unwrap().is_terminal());
+    assert_eq!(shop.engine.runs(aether::store::RunFilter::new()).await.unwrap().len(), 1);
+    let ends = shop.console().await;
+    let sent = ends.submit("/runs/waits/fork", &[&fields[..], &[("origin", "end")]].concat()).await;
+    assert_eq!(sent.status(), StatusCode::SEE_OTHER);
+    assert!(run.status().await.unwrap().is_terminal());
 }

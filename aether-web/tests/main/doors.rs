@@ -160,3 +160,21 @@ async fn live_pages_end_when_the_program_lets_somebody_in_no_more() {
     rest(live).await;
     serving.abort();
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn where_the_program_says_who_asks_no_token_is_told() {
+    let shop = Shop::open().await;
+    let (said, mut told) = unbounded_channel();
+    let console = Console::new(shop.engine.clone())
+        .auth(|_| None)
+        .announce(move |token| said.send(token.to_owned()).unwrap());
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let serving = tokio::spawn(async move { axum::serve(listener, console.router()).await.unwrap() });
+    let visitor = shop.console().await;
+    for path in ["/login", "/"] {
+        visitor.client.get(format!("{url}{path}")).send().await.unwrap();
+    }
+    assert!(told.try_recv().is_err(), "it would open nothing");
+    serving.abort();
+}

@@ -5,7 +5,7 @@ use aether_web::{Actions, Options, Role};
 use reqwest::StatusCode;
 
 use crate::kit::{Shop, Visitor, between};
-use crate::stories::{ask_for_tool, booking, digest, hostile, on_signal, read_again, transfer};
+use crate::stories::{ask_for_tool, booking, consent, digest, hostile, on_signal, read_again, transfer};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_filter_that_is_not_understood_lists_nothing_and_says_so() {
@@ -181,4 +181,64 @@ async fn no_text_turns_its_direction_wherever_it_stands() {
     let sent = visitor.submit(&format!("{inside}/approve"), &fields).await;
     assert!(sent.headers()["location"].to_str().unwrap().ends_with("done=approved"), "{sent:?}");
     run.end().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_inbox_that_is_not_understood_lists_nothing_and_its_second_page_stays_the_second() {
+    let shop = Shop::open().await;
+    let visitor = shop.console().await;
+    for number in 0..25 {
+        let id = format!("asks-{number}");
+        shop.engine.start::<consent>("May it?".to_owned()).id(&*id).await.unwrap();
+        shop.wait_of(&id).await;
+    }
+    for query in ["kind=nothing", "after=there", "kind=approval&after=-1", "kind=parked&after=there"] {
+        let page = visitor.page(&format!("/inbox?{query}")).await;
+        assert!(page.contains("Not understood") && !page.contains("/runs/asks-"), "{query}");
+    }
+    for kind in ["", "kind=approval&"] {
+        let first = visitor.page(&format!("/inbox?{kind}")).await;
+        assert!(first.contains("/runs/asks-0\"") && !first.contains("/runs/asks-24"));
+        let after = between(&first, "after=", "\"").to_owned();
+        let second = visitor.page(&format!("/inbox?{kind}after={after}")).await;
+        assert!(!second.contains("/runs/asks-0\"") && second.contains("/runs/asks-24"));
+        let live = between(&second, "sse-connect=\"", "\"").replace("&#38;", "&");
+        assert_eq!(live, format!("/live/inbox?{kind}after={after}"));
+        let mut sent = visitor.get(&live).await;
+        let mut text = String::new();
+        while !text.contains("\n\n") {
+            text.push_str(std::str::from_utf8(&sent.chunk().await.unwrap().unwrap()).unwrap());
+        }
+        assert!(text.contains("/runs/asks-24") && !text.contains("/runs/asks-0\""), "{text}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_cannot_be_read_hides_no_others() {
+    use aether::encryption::{Encryption, Keys, SecretKey};
+    use aether::prelude::*;
+    let shop = Shop::open().await;
+    let visitor = shop.console().await;
+    let wait = shop.complaint("complaint-7").await;
+    shop.engine.approve(&wait.run, &wait, "ada").await.unwrap();
+    shop.engine.find("complaint-7").await.unwrap().end().await.unwrap();
+    let keys = Keys::new("key 1", SecretKey::from([1; 32]), SecretKey::from([2; 32]));
+    let file = shop.folder.path().join("shop.db");
+    let codec = Encryption::new(keys);
+    let other = Engine::builder().sqlite(&file).payload_codec(codec).start().await.unwrap();
+    other.start::<consent>("May it?".to_owned()).id("secret").await.unwrap();
+    let secret = RunId::new("secret").unwrap();
+    while other.pending(&secret).await.unwrap().is_empty() {
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+    let cost = visitor.page("/cost").await;
+    assert!(cost.contains("1 of them cannot be read"), "{cost}");
+    assert!(!between(&cost, "<b>", "</b>").is_empty() && cost.contains("</b><span>calls"));
+    let inbox = visitor.page("/inbox").await;
+    assert!(inbox.contains("cannot be read here") && inbox.contains("key 1"), "{inbox}");
+    assert!(!inbox.contains("Nothing waits for you"));
+    let refused = visitor.submit("/runs/secret/end", &[("how", "cancel"), ("reason", "of ann's")]).await;
+    assert!(!refused.status().is_success() && !refused.status().is_redirection(), "{refused:?}");
+    assert_eq!(shop.engine.store().unread(&secret).await.unwrap().messages, 0);
+    other.shutdown().await.unwrap();
 }

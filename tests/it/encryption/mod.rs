@@ -5,6 +5,7 @@ mod keys;
 mod killed;
 mod plaintext;
 mod subjects;
+mod without_codec;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -101,11 +101,14 @@ async fn to_destroy_a_key_erases_one_person_and_leaves_runs_that_can_be_listed_e
                 }
             }
         }
-        // Listed by label, as before; the list of what is waited for leaves them out.
+        // Listed by label, as before; the list of what is waited for says that they cannot be read.
         let listed = engine.runs(RunFilter::new().label("customer", "ann")).await.unwrap();
         assert_eq!(listed.len(), 2);
         let page = engine.all_pending(Default::default()).await.unwrap();
         assert_eq!(page.waits.iter().map(|wait| wait.run.as_str()).collect::<Vec<_>>(), ["bob 1"]);
+        let mut unreadable: Vec<_> = page.unreadable.iter().map(|wait| wait.run.as_str()).collect();
+        unreadable.sort_unstable();
+        assert_eq!(unreadable, ["ann 1", "ann 2"]);
         // Nothing new is said to an erased person.
         assert!(say(&engine, &run_id("ann 1"), "word", &"x").await.is_err());
         // Both ways to end a run, although nothing of it can be read.

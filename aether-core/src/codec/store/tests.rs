@@ -244,3 +244,69 @@ fn keyed_starts_that_cannot_be_read_hide_no_others() {
     assert_eq!(page(9, None), ["c", "e"]);
     assert_eq!(page(2, Some("e")), [""; 0]);
 }
+
+#[test]
+fn who_has_no_codec_says_nothing_in_the_open_to_a_run_that_is_encoded() {
+    let plain = |inner: &Arc<MemoryStore>| CodedStore::new(Arc::clone(inner) as Arc<dyn Store>, None);
+    let inner = Arc::new(MemoryStore::new());
+    now(over(&inner, None).create(new_run(of("ann")))).unwrap();
+    let topics = ["signal:x", "decide:0:pay", "answer:0:ask", END_REQUESTS[0], END_REQUESTS[1]];
+    for (number, topic) in topics.into_iter().enumerate() {
+        let refused = now(plain(&inner).send(&run(), message(&number.to_string(), topic))).unwrap_err();
+        let StoreError::Codec { run: Some(named), error, .. } = &refused else { panic!("{refused:?}") };
+        assert_eq!((named, error), (&run(), &CodecError::WouldBeOpen { key: "ann".into() }));
+        assert!(refused.to_string().contains("`.payload_codec(..)`"), "{refused}");
+    }
+    assert!(now(inner.inbox(&run(), 0)).unwrap().is_empty());
+    // A store in front that has the codec is one in which nothing is encoded.
+    let coded: Arc<dyn Store> = Arc::new(over(&inner, None));
+    now(CodedStore::new(coded, None).send(&run(), message("9", "signal:x"))).unwrap();
+    let stored = now(inner.inbox(&run(), 0)).unwrap();
+    assert!(stored[0].payload.as_str().contains("\"key\":\"ann\""), "{stored:?}");
+
+    let open = Arc::new(MemoryStore::new());
+    now(plain(&open).create(new_run(of("ann")))).unwrap();
+    now(plain(&open).send(&run(), message("1", "signal:x"))).unwrap();
+    assert_eq!(now(open.inbox(&run(), 0)).unwrap().len(), 1);
+    // Its values are encoded from now on.
+    let coded = over(&open, None);
+    let (ack, _reply) = crate::store::ack::Ack::awaited(run(), 2, Default::default());
+    let lease = now(coded.claim(claim())).unwrap().remove(0);
+    coded.append(Append {
+        run: run(),
+        epoch: lease.run.epoch,
+        expected: 1,
+        at: Timestamp::UNIX_EPOCH,
+        frame: frame(cancelled(Vec::new())),
+        work: None,
+        acquire: None,
+        ledger: Vec::new(),
+        status: None,
+        consumed: Vec::new(),
+        waits: Vec::new(),
+        code: None,
+        unless_asked_to_end: false,
+        renews: None,
+        streams: Vec::new(),
+        ack,
+    });
+    let refused = now(plain(&open).send(&run(), message("2", "signal:x")));
+    assert!(
+        matches!(&refused, Err(StoreError::Codec { error: CodecError::WouldBeOpen { .. }, .. })),
+        "{refused:?}"
+    );
+}
+
+fn claim() -> ClaimRequest {
+    ClaimRequest {
+        worker: WorkerId::from("w".to_owned()),
+        now: Timestamp::MAX,
+        silent: Vec::new(),
+        limit: 1,
+        codes: Vec::new(),
+        only: None,
+        adopt: vec![run()],
+        serves: Default::default(),
+        others_first: false,
+    }
+}

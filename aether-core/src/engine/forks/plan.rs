@@ -5,6 +5,7 @@
 use std::fmt;
 
 use serde::Serialize;
+use sha2::{Digest as _, Sha256};
 
 use crate::engine::forks::cut::{CutAt, Origin, holds_in_store};
 use crate::engine::forks::error::ForkError;
@@ -14,7 +15,7 @@ use crate::journal::event::forked::ForkDecision;
 use crate::store::ledger::LedgerEntry;
 use crate::vocabulary::contract::Status;
 use crate::vocabulary::id::{Position, RunId};
-use crate::vocabulary::payload::{Payload, PayloadError};
+use crate::vocabulary::payload::{Payload, PayloadError, hex};
 
 /// What becomes of an origin that has not ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -88,6 +89,26 @@ impl ForkPlan {
         self.calls.iter().filter(|call| call.decision.is_none() && call.needs_decision())
     }
 
+    /// What ties a start to this very bill, for one that is shown now and started later: a short text that is another one
+    /// where the cut is elsewhere, or a call on the bill is another one or has another outcome.
+    pub fn shown(&self) -> String {
+        let mut hash = Sha256::new();
+        let mut part = |text: &str| {
+            hash.update((text.len() as u64).to_be_bytes());
+            hash.update(text.as_bytes());
+        };
+        part(self.origin.as_str());
+        part(&self.position.to_string());
+        for call in &self.calls {
+            part(call.command.as_str());
+            part(call.outcome.as_str());
+            part(call.digest.as_ref().map_or("", |digest| digest.as_str()));
+            part(call.key.as_ref().map_or("", |key| key.as_str()));
+        }
+        let digest = hex(&hash.finalize());
+        digest.get(..24).unwrap_or(&digest).to_owned()
+    }
+
     /// Keeps the outcome of a call: when the fork asks for the same call, the same step with the same arguments, it gets
     /// the recorded outcome and nothing is called. A child run that is still open is waited for.
     pub fn keep(self, command: impl AsRef<str>) -> Self {
@@ -159,8 +180,9 @@ impl ForkPlan {
         self
     }
 
-    /// Terminates an origin that has not ended, before the fork is made; nothing of it is undone. Calls that it had in
-    /// flight are then on the bill too, and need a decision.
+    /// Terminates an origin that has not ended, before the fork is made; nothing of it is undone. A fork that is refused as
+    /// the origin is then ends nothing. Calls that it had in flight are on the bill once it has ended, and need a decision:
+    /// where none was made about them, the origin has ended and the fork is refused.
     pub fn end_origin(mut self, reason: impl Into<String>) -> Self {
         self.open = OpenOrigin::Terminate(reason.into());
         self

@@ -121,11 +121,40 @@ impl ForkPlan {
             return Ok(());
         }
         // What cannot be forked is not ended for it.
-        Origin::load(&self.engine.inner, &self.origin).await?.first_generation()?;
+        self.rehearse(actor).await?;
         handle.terminate(reason, actor).await?;
         // However it ended: its journal is read next. One that is parked or was stopped here is ended a moment later.
         if let RunEnd::Stopped(_) = handle.end().await? {
             self.until_ended(&handle).await?;
+        }
+        Ok(())
+    }
+
+    /// Checks and tries the fork of the origin as it is now, without writing anything.
+    async fn rehearse(&self, actor: &str) -> Result<(), ForkError> {
+        let (engine, inner) = (&self.engine, &self.engine.inner);
+        let origin = Origin::load(inner, &self.origin).await?;
+        let plan = Self::make(engine, &origin, self.at.clone(), self.retry)?.with_decisions(self);
+        plan.check()?;
+        let (divided, _) = origin.divide(&plan.at)?;
+        let ids = plan.ids(engine, origin.created.forked_from.is_some()).await?;
+        let Some(id) = ids.first() else { return Ok(()) };
+        let copied = plan.copy(&origin, &divided, id, actor, String::new())?;
+        plan.within_limits(inner, &copied)?;
+        plan.try_replay(inner, id, &copied).await?;
+        let is_taken = !plan.is_numbered() && inner.shared.store.run(id).await?.is_some();
+        if is_taken && !plan.is_there(inner, id, &copied).await? {
+            return Err(ForkError::IdTaken { run: self.origin.clone(), id: id.clone() });
+        }
+        Ok(())
+    }
+
+    fn within_limits(&self, inner: &Inner, copied: &Copied) -> Result<(), ForkError> {
+        let (limit, count) = (inner.shared.limits.history, copied.events.len());
+        if count as u64 > limit {
+            let run = self.origin.clone();
+            let reason = format!("{count} events are over the limit of {limit} (`Limits::history`)");
+            return Err(ForkError::OverLimit { run, reason });
         }
         Ok(())
     }
@@ -204,13 +233,8 @@ impl ForkPlan {
 
     async fn write(&self, inner: &Inner, id: &RunId, copied: Copied) -> Result<Created, ForkError> {
         let shared = &inner.shared;
+        self.within_limits(inner, &copied)?;
         let Copied { created, events, ledger } = copied;
-        let limit = shared.limits.history;
-        if events.len() as u64 > limit {
-            let (run, count) = (self.origin.clone(), events.len());
-            let reason = format!("{count} events are over the limit of {limit} (`Limits::history`)");
-            return Err(ForkError::OverLimit { run, reason });
-        }
         let large_values = large(&events, shared.limits.inline);
         shared.store.announce(id, &created.labels);
         store_values(inner, id, &large_values).await?;

@@ -43,12 +43,12 @@ pub(super) enum Completed {
     Gone,
 }
 
-/// Creates the run of a decided record, and notes that it is there; under the admission of the caller, if it has one.
+/// Creates the run of a decided record, and notes that it is there.
 pub(super) async fn complete(
     inner: &Arc<Inner>,
     start: &KeyedStart,
     record: StartRecord,
-    admission: Option<&Admission>,
+    admission: &Admission,
 ) -> Result<Completed, StoreError> {
     if record.stage == Stage::Refused {
         settle_refused(inner, start, record).await?;
@@ -74,7 +74,7 @@ pub(super) async fn complete(
     };
     let store = &inner.shared.store;
     let decision = Decision::KeyedStart { name: start.name.clone(), revision: start.revision };
-    let existing = match create_decided(inner, new, decision, admission).await? {
+    let existing = match create_decided(inner, new, decision, admission.clone()).await? {
         Created::Existing(existing)
             if is_gathered && !holds(inner, &existing, &workflow, &record).await? =>
         {

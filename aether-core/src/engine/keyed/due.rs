@@ -78,11 +78,11 @@ async fn complete_due(inner: &Arc<Inner>, start: &KeyedStart) -> Result<(), Stor
             // An input that came first makes it due again later.
             if put(inner, start, &decided, now(inner)).await? {
                 let start = KeyedStart { revision: start.revision + 1, ..start.clone() };
-                complete(inner, &start, decided, Some(&admission)).await?;
+                complete(inner, &start, decided, &admission).await?;
             }
         }
         Stage::Decided | Stage::Refused => {
-            complete(inner, start, record, Some(&admission)).await?;
+            complete(inner, start, record, &admission).await?;
         }
         Stage::Created if record.until.is_some() || record.standing(inner).await? == Standing::Over => {
             inner.shared.store.remove_keyed_start(&start.name, start.revision).await?;

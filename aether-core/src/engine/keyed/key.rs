@@ -4,9 +4,6 @@
 
 use std::time::Duration;
 
-use crate::vocabulary::payload::{Digest, Payload, PayloadError};
-use crate::workflow::definition::Workflow;
-
 /// Longest key, in bytes.
 const MAX_KEY: usize = 512;
 
@@ -53,7 +50,7 @@ pub(super) enum KeyKind {
     OncePer(Singleton),
     Dedup(Duration),
     Debounce { quiet: Duration, max: Duration },
-    Collect { max: usize, wait: Duration, batch: Batch },
+    Collect { max: usize, wait: Duration },
 }
 
 impl KeyKind {
@@ -63,33 +60,6 @@ impl KeyKind {
             Self::Dedup(_) => "dedup",
             Self::Debounce { .. } => "debounce",
             Self::Collect { .. } => "collect",
-        }
-    }
-}
-
-/// How the inputs of a workflow that takes a list become one.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Batch {
-    pub(super) join: fn(&Payload, &Payload) -> Result<Payload, PayloadError>,
-    pub(super) count: fn(&Payload) -> Result<usize, PayloadError>,
-    /// Whether the first list begins with the second one.
-    pub(super) begins: fn(&Payload, &Payload) -> Result<bool, PayloadError>,
-}
-
-impl Batch {
-    pub(super) fn of<T, W: Workflow<Input = Vec<T>>>() -> Self {
-        Self {
-            join: |first, second| {
-                let mut all = W::decode(first)?;
-                all.extend(W::decode(second)?);
-                W::encode(&all)
-            },
-            count: |input| Ok(W::decode(input)?.len()),
-            begins: |all, first| {
-                let (mut all, first) = (W::decode(all)?, W::decode(first)?);
-                all.truncate(first.len());
-                Ok(Digest::of(&W::encode(&all)?)? == Digest::of(&W::encode(&first)?)?)
-            },
         }
     }
 }

@@ -9,6 +9,7 @@ pub(crate) mod key;
 pub(crate) mod record;
 pub(crate) mod start;
 
+mod batch;
 mod complete;
 
 pub use key::{KeyError, Singleton};

@@ -12,7 +12,8 @@ use crate::engine::inner::now;
 use crate::engine::schedules::decision::cron_of;
 use crate::engine::schedules::error::ScheduleError;
 use crate::engine::schedules::handle::{Schedule, start};
-use crate::store::schedules::TickOutcome;
+use crate::engine::start::StartError;
+use crate::store::schedules::{ScheduleRecord, TickOutcome};
 
 /// How many runs are created at the same time, so that their writes share commits.
 const AT_ONCE: usize = 64;
@@ -23,7 +24,7 @@ const AT_ONCE: usize = 64;
 pub struct Backfill {
     /// How many runs it started.
     pub started: u64,
-    /// How many ticks had a run before.
+    /// How many ticks had a run before, also one of a workflow that the schedule started then.
     pub existing: u64,
 }
 
@@ -50,16 +51,16 @@ impl Schedule {
         let before = time.start.checked_sub(SignedDuration::from_nanos(1)).unwrap_or(time.start);
         let ticks = cron.after(before).take_while(|tick| *tick < time.end && *tick <= now);
         let mut starts = stream::iter(ticks)
-            .map(async |tick| (tick, start(&self.inner, &schedule, tick).await))
+            .map(async |tick| (tick, self.start_missed(&schedule, tick).await))
             .buffered(AT_ONCE);
         let (mut done, mut first, mut last, mut failed) = (Backfill::default(), None, None, None);
         while let Some((tick, started)) = starts.next().await {
             match started {
-                Ok((_, true)) => {
+                Ok(true) => {
                     done.started += 1;
                     (first, last) = (first.or(Some(tick)), Some(tick));
                 }
-                Ok((_, false)) => done.existing += 1,
+                Ok(false) => done.existing += 1,
                 Err(error) => {
                     failed = Some(error);
                     break;
@@ -67,9 +68,22 @@ impl Schedule {
             }
         }
         drop(starts);
-        if let (Some(first), Some(last)) = (first, last) {
+        if let (Some(first), Some(last)) = (first, last)
+            && let Some(_admission) = self.inner.admit().await
+        {
             self.note(first, last, TickOutcome::Backfilled).await?;
         }
         failed.map_or(Ok(done), Err)
+    }
+
+    /// Starts the run of a tick; `false` where the tick had one.
+    async fn start_missed(&self, schedule: &ScheduleRecord, tick: Timestamp) -> Result<bool, ScheduleError> {
+        let admission = self.admit(tick).await?;
+        match start(&self.inner, schedule, tick, admission).await {
+            Ok((_, is_new)) => Ok(is_new),
+            // The schedule started another workflow then.
+            Err(ScheduleError::Start(StartError::IdTaken { .. })) => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 }

@@ -9,10 +9,11 @@ use jiff::{SignedDuration, Timestamp};
 use crate::engine::admission::Admission;
 use crate::engine::create::{NewRunOf, create_decided, create_run};
 use crate::engine::handle::{AnyWorkflow, RunHandle};
-use crate::engine::inner::{Inner, now};
+use crate::engine::inner::{Inner, now, whole};
 use crate::engine::schedules::decision::{aim, cron_of};
 use crate::engine::schedules::error::ScheduleError;
 use crate::engine::start::StartError;
+use crate::engine::started_as::is_or_was;
 use crate::run::program::RegisteredWorkflow;
 use crate::store::records::{Created, Decision, RunRecord};
 use crate::store::schedules::{ScheduleRecord, ScheduleSpec, Tick, TickOutcome, run_of_tick};
@@ -113,12 +114,9 @@ impl Schedule {
     /// [`ScheduleError::Unknown`] when it was removed, [`ScheduleError::NotLinked`] when its workflow is not linked here,
     /// and [`ScheduleError::Start`] when the run cannot be started.
     pub async fn trigger(&self) -> Result<RunHandle<AnyWorkflow>, ScheduleError> {
-        let schedule = self.record().await?;
         let mut tick = now(&self.inner);
         loop {
-            let (id, is_new) = start(&self.inner, &schedule, tick).await?;
-            if is_new {
-                self.note(tick, tick, TickOutcome::Triggered).await?;
+            if let (id, true) = self.start_by_hand(tick).await? {
                 return Ok(RunHandle::of(&self.inner, id));
             }
             // Another call was made at the same time by this clock.
@@ -139,12 +137,32 @@ impl Schedule {
     /// # Errors
     /// As [`Schedule::trigger`].
     pub async fn trigger_for(&self, time: Timestamp) -> Result<RunHandle<AnyWorkflow>, ScheduleError> {
-        let schedule = self.record().await?;
-        let (id, is_new) = start(&self.inner, &schedule, time).await?;
-        if is_new {
-            self.note(time, time, TickOutcome::Triggered).await?;
-        }
+        let (id, _) = self.start_by_hand(time).await?;
         Ok(RunHandle::of(&self.inner, id))
+    }
+
+    /// Starts the run of a tick for an operator and notes that; says whether it is new. Done to its end: a caller that is
+    /// dropped leaves no run that is not noted.
+    async fn start_by_hand(&self, tick: Timestamp) -> Result<(RunId, bool), ScheduleError> {
+        let schedule = self.clone();
+        let started = async move {
+            let admission = schedule.admit(tick).await?;
+            let record = schedule.record().await?;
+            let started = start(&schedule.inner, &record, tick, admission.clone()).await?;
+            if started.1 {
+                schedule.note(tick, tick, TickOutcome::Triggered).await?;
+            }
+            Ok(started)
+        };
+        whole(&self.inner, started).await
+    }
+
+    /// A shutdown waits for what is written under it, and nothing is written behind that.
+    pub(super) async fn admit(&self, tick: Timestamp) -> Result<Admission, ScheduleError> {
+        match self.inner.admit().await {
+            Some(admission) => Ok(admission),
+            None => Err(StartError::ShutDown { run: run_id(&self.name, tick)? }.into()),
+        }
     }
 
     /// Keeps what became of ticks that an operator had started.
@@ -215,10 +233,11 @@ pub(super) async fn start(
     inner: &Arc<Inner>,
     schedule: &ScheduleRecord,
     tick: Timestamp,
+    admission: Admission,
 ) -> Result<(RunId, bool), ScheduleError> {
     let (id, new) = run_of(inner, schedule, tick)?;
-    match create_run(inner, new, None).await? {
-        Created::Existing(existing) => found(inner, schedule, &existing)?,
+    match create_run(inner, new, admission).await? {
+        Created::Existing(existing) => found(inner, schedule, &existing).await?,
         _ => return Ok((id, true)),
     }
     Ok((id, false))
@@ -234,9 +253,9 @@ pub(super) async fn start_decided(
 ) -> Result<bool, ScheduleError> {
     let (_, new) = run_of(inner, schedule, tick)?;
     let decision = Decision::Schedule { name: schedule.name.clone(), revision: schedule.revision };
-    match create_decided(inner, new, decision, Some(admission)).await? {
+    match create_decided(inner, new, decision, admission.clone()).await? {
         Created::DecisionGone => return Ok(false),
-        Created::Existing(existing) => found(inner, schedule, &existing)?,
+        Created::Existing(existing) => found(inner, schedule, &existing).await?,
         _ => {}
     }
     Ok(true)
@@ -253,9 +272,6 @@ fn run_of(
     let id = run_id(name, tick)?;
     let not_linked = || ScheduleError::NotLinked { name: name.clone(), workflow: workflow.clone() };
     let registered = linked(inner, schedule).ok_or_else(not_linked)?;
-    if inner.is_stopping() {
-        return Err(StartError::ShutDown { run: id }.into());
-    }
     let new = NewRunOf {
         workflow: registered,
         id: id.clone(),
@@ -271,9 +287,9 @@ fn run_of(
 }
 
 /// Looks at a run that has the id of a tick's.
-fn found(inner: &Inner, schedule: &ScheduleRecord, existing: &RunRecord) -> Result<(), ScheduleError> {
+async fn found(inner: &Inner, schedule: &ScheduleRecord, existing: &RunRecord) -> Result<(), ScheduleError> {
     // With another input, too: the schedule was changed after the run was started, and a tick has one run.
-    if existing.workflow != schedule.spec.workflow {
+    if !is_or_was(&*inner.shared.store, existing, &schedule.spec.workflow).await? {
         let (run, workflow) = (existing.id.clone(), existing.workflow.clone());
         let difference = "another workflow";
         return Err(StartError::IdTaken { run, workflow, difference }.into());

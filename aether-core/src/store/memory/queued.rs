@@ -9,7 +9,7 @@ use jiff::Timestamp;
 
 use crate::store::error::StoreError;
 use crate::store::memory::content::Content;
-use crate::store::memory::queues::ReadyRun;
+use crate::store::memory::queues::{LaneOfKey, ReadyRun};
 use crate::store::queueing::{Lane, Picker, QueueCounts, QueueTable};
 use crate::store::queues::{Limit, LimitKind, QueuePosition};
 use crate::store::records::{ClaimRequest, NewRun};
@@ -184,6 +184,11 @@ impl QueueTable for Claiming<'_> {
         let fits = |run: &&ReadyRun| self.codes.contains(&run.code) && !(begun && run.is_new);
         let best = lane.and_then(|lane| lane.ready.values().find(fits));
         Ok(best.map(|best| (best.run.clone(), best.is_new)))
+    }
+
+    fn has_begun(&mut self, queue: &str, key: &str) -> Result<bool, Infallible> {
+        let lane = self.content.queues.lanes.get(&(queue.to_owned(), key.to_owned()));
+        Ok(lane.is_some_and(LaneOfKey::has_begun))
     }
 
     fn take(&mut self, run: &RunId, place: &QueuePlace) -> Result<(), Infallible> {

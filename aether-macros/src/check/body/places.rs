@@ -217,7 +217,7 @@ fn is_function_pointer(expr: &Expr) -> bool {
     match expr {
         Expr::Paren(inner) => is_function_pointer(&inner.expr),
         Expr::Group(inner) => is_function_pointer(&inner.expr),
-        Expr::Cast(cast) => matches!(&*cast.ty, Type::BareFn(_)),
+        Expr::Cast(cast) => matches!(&*cast.ty, Type::FnPtr(_)),
         _ => false,
     }
 }

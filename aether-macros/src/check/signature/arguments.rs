@@ -4,7 +4,10 @@ use proc_macro2::Span;
 use quote::format_ident;
 use syn::ext::IdentExt as _;
 use syn::visit_mut::{self, VisitMut};
-use syn::{Attribute, Generics, Ident, Pat, PatIdent, PatType, Type, TypeImplTrait, TypeParam, parse_quote};
+use syn::{
+    Attribute, GenericParam, Generics, Ident, Pat, PatIdent, PatType, Type, TypeImplTrait, TypeParam,
+    parse_quote,
+};
 
 use super::attributes::doc_text;
 use super::owned::{self, Borrowed};
@@ -111,7 +114,7 @@ fn nameable(ty: &Type, argument: &Ident, generics: &mut Generics) -> Type {
                 let mut param = TypeParam::from(name.clone());
                 param.bounds = bounds.clone();
                 param.colon_token = Some(Default::default());
-                self.generics.params.push(param.into());
+                self.generics.params.push(GenericParam::Type(param));
                 *ty = parse_quote!(#name);
             } else {
                 visit_mut::visit_type_mut(self, ty);

@@ -93,7 +93,7 @@ pub(crate) fn borrows(ty: &Type) -> bool {
         fn visit_lifetime(&mut self, lifetime: &'ast Lifetime) {
             self.0 |= lifetime.ident != "static";
         }
-        fn visit_type_bare_fn(&mut self, _: &'ast syn::TypeBareFn) {}
+        fn visit_type_fn_ptr(&mut self, _: &'ast syn::TypeFnPtr) {}
     }
     let mut finder = Finder::default();
     finder.visit_type(ty);
@@ -115,7 +115,7 @@ pub(crate) fn elided(ty: &Type) -> Type {
             }
             visit_mut::visit_type_reference_mut(self, reference);
         }
-        fn visit_type_bare_fn_mut(&mut self, _: &mut syn::TypeBareFn) {}
+        fn visit_type_fn_ptr_mut(&mut self, _: &mut syn::TypeFnPtr) {}
     }
     let mut ty = ty.clone();
     Eraser.visit_type_mut(&mut ty);
@@ -130,7 +130,7 @@ pub(crate) fn with_lifetime(ty: &Type, name: &str) -> Type {
             reference.lifetime.get_or_insert_with(|| self.0.clone());
             visit_mut::visit_type_reference_mut(self, reference);
         }
-        fn visit_type_bare_fn_mut(&mut self, _: &mut syn::TypeBareFn) {}
+        fn visit_type_fn_ptr_mut(&mut self, _: &mut syn::TypeFnPtr) {}
     }
     let mut ty = ty.clone();
     Filler(Lifetime::new(name, Span::mixed_site())).visit_type_mut(&mut ty);

@@ -2,7 +2,9 @@
 
 use quote::{ToTokens, format_ident};
 use syn::ext::IdentExt as _;
-use syn::{FnArg, GenericParam, Generics, Ident, ItemFn, PatType, Path, ReturnType, Signature, parse_quote};
+use syn::{
+    FnArg, GenericParam, Generics, Ident, ItemFn, PatType, Path, ReturnType, Safety, Signature, parse_quote,
+};
 
 use super::arguments::argument;
 use super::attributes::attributes;
@@ -121,7 +123,9 @@ fn qualifiers(sig: &Signature, d: &mut Diagnostics) {
         d.report(at.to_token_stream(), code::QUALIFIER, format_args!("`{}` is {what}", sig.ident));
     };
     sig.constness.iter().for_each(|at| refuse(at, "`const`"));
-    sig.unsafety.iter().for_each(|at| refuse(at, "`unsafe`"));
+    if let Safety::Unsafe(at) = &sig.safety {
+        refuse(at, "`unsafe`");
+    }
     sig.abi.iter().for_each(|at| refuse(at, "`extern`"));
     sig.variadic.iter().for_each(|at| refuse(at, "variadic"));
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use aether_core::limits::Limits;
 use aether_core::policy::Verifier;
+use aether_core::recording::Masking;
 use aether_core::store::Store;
 use aether_core::workflow::Workflow;
 use jiff::Timestamp;
@@ -117,6 +118,28 @@ impl<W: Workflow> Sim<W> {
     /// ```
     pub fn limits(self, limits: Limits) -> Self {
         self.with(|settings| settings.limits = limits)
+    }
+
+    /// Replaces what `masking` finds before it is recorded, as `Engine::builder().redact(..)` does.
+    ///
+    /// ```
+    /// # use aether::prelude::*;
+    /// # use aether::recording::Masking;
+    /// # use aether_testing::Sim;
+    /// #[step(effect = "read")]
+    /// async fn look_up(cx: &mut StepCx, card: String) -> Result<String> { unreachable!() }
+    ///
+    /// #[workflow]
+    /// async fn pay(cx: &mut Cx, card: String) -> Result<String> { Ok(look_up(cx, card).await?) }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() {
+    /// let sim = Sim::new::<pay>().redact(Masking::standard().text("4111-1111")).stub::<look_up>(Ok);
+    /// let report = sim.run("card 4111-1111".to_owned()).await;
+    /// assert_eq!(report.assert_completed(), "card ***");
+    /// # }
+    /// ```
+    pub fn redact(self, masking: Masking) -> Self {
+        self.with(|settings| settings.redact = Some(masking))
     }
 
     /// Gives real bodies a value, which they get with `cx.dep::<T>()`.

@@ -66,6 +66,6 @@ pub(super) async fn left_open(store: &dyn Store) -> Result<BTreeSet<Doubt>, SimE
     Ok(open)
 }
 
-pub(super) async fn journal_of(store: &dyn Store, run: &RunId) -> Result<Vec<Event>, SimError> {
+pub(crate) async fn journal_of(store: &dyn Store, run: &RunId) -> Result<Vec<Event>, SimError> {
     Ok(read::events(store, run, &store.load(run, 0).await?).await?)
 }

@@ -50,9 +50,13 @@ pub(crate) fn trusting(engine: EngineBuilder) -> EngineBuilder {
     kinds.fold(engine, |engine, kind| engine.verifier(*kind, Trusting))
 }
 
-/// An engine that looks at resources as `settings` say: nothing real is looked at unasked.
+/// An engine that looks at resources and redacts values as `settings` say: nothing real is looked at unasked.
 pub(crate) fn verifying(engine: EngineBuilder, settings: &Settings) -> EngineBuilder {
     let engine = trusting(engine);
+    let engine = match &settings.redact {
+        Some(masking) => engine.redact(masking.clone()),
+        None => engine,
+    };
     let given = settings.verifiers.iter().cloned();
     given.fold(engine, |engine, (kind, verifier)| engine.verifier(kind, verifier))
 }

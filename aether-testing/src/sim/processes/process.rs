@@ -6,15 +6,13 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
-use aether_core::contract::Status;
 use aether_core::deps::Deps;
-use aether_core::engine::{Engine, EngineBuilder, RunError, RunHandle, VerifyError};
+use aether_core::engine::{Engine, EngineBuilder, RunError, RunHandle, Verified, VerifyError};
 use aether_core::environment::Environment as _;
 use aether_core::id::RunId;
 use aether_core::payload::Payload;
 use aether_core::run::Fault;
-use aether_core::store::Store;
-use aether_core::store::WaitFilter;
+use aether_core::store::{RunFilter, Store, WaitFilter};
 use aether_core::waiting::Waiting;
 use aether_core::workflow::Workflow;
 use jiff::Timestamp;
@@ -80,8 +78,12 @@ fn is_of_store(error: &SimError) -> bool {
 
 /// Whether the store kept the run from being advanced to its end here, or from being replayed.
 fn is_stopped<W: Workflow>(report: &SimReport<W>) -> bool {
+    let is_of_store = |verified: &Result<Verified, VerifyError>| {
+        matches!(verified, Err(VerifyError::Fault(Fault::Store(_))))
+    };
     matches!(report.result, Err(RunError::Stopped { .. } | RunError::Store(_)))
-        || matches!(report.verified, Some(Err(VerifyError::Fault(Fault::Store(_)))))
+        || report.verified.as_ref().is_some_and(is_of_store)
+        || report.others.iter().any(|(_, verified)| is_of_store(verified))
 }
 
 /// One engine, from its start to the run's end or to its crash.
@@ -258,14 +260,20 @@ impl<W: Workflow> Process<'_, W> {
         let store = engine.store();
         let events = journal_of(&**store, run).await?;
         let view = engine.view(run).await?;
-        let ended = matches!(view.status, Status::Completed | Status::Failed);
-        let verified = if ended { Some(engine.verify(run).await) } else { None };
+        let verified = if view.status.is_terminal() { Some(engine.verify(run).await) } else { None };
+        let mut others = Vec::new();
+        for record in store.runs(RunFilter::new()).await? {
+            if record.id != *run && record.status.is_terminal() {
+                others.push((record.id.clone(), engine.verify(&record.id).await));
+            }
+        }
         Ok(SimReport {
             result,
             view,
             events,
             ledger: store.entries(run).await?,
             verified,
+            others,
             log: self.dispatcher.calls(),
             begun: self.settings.at,
             slept,

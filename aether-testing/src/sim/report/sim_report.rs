@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use aether_core::engine::{RunError, Verified, VerifyError};
+use aether_core::id::RunId;
 use aether_core::journal::event::Event;
 use aether_core::step::Step;
 use aether_core::store::ledger::LedgerEntry;
@@ -55,6 +56,8 @@ pub struct SimReport<W: Workflow> {
     pub ledger: Vec<LedgerEntry>,
     /// The outcome of replaying the journal without executing anything; `None` where the run has not ended.
     pub verified: Option<Result<Verified, VerifyError>>,
+    /// The same of every other run that the case made and that has ended: children, and what the test started.
+    pub others: Vec<(RunId, Result<Verified, VerifyError>)>,
     /// Calls of bodies, stubbed or not, in order; those of child runs too.
     pub log: Vec<CallRecord>,
     /// Calls of workflow code that the trap caught, where it only warns.

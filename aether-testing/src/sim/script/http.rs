@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use aether_core::failure::Failure;
 use aether_core::step::BodyCall;
-use aether_effects::http::{Body, Exchange, HttpResponse};
+use aether_effects::http::{Body, Exchange, HttpClient, HttpResponse};
 use serde::Deserialize;
 
 use super::answers::Answers;
@@ -31,6 +31,10 @@ pub struct HttpCall {
 }
 
 /// What a scripted server may answer: a status, a status and a body (text or JSON), a whole response, or a failure.
+///
+/// The workflow gets it as it would be recorded: a whole response has the method and URL of the request that was made,
+/// whatever it says itself, and only headers that the client records which the test provides, or else the standard one
+/// ([`HttpClient::records`]).
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not an answer to an HTTP request",
     label = "return `404`, `(200, \"text\")`, `(200, json!({{..}}))`, an `HttpResponse`, or a `Result` of one and a `Failure`"
@@ -169,15 +173,28 @@ fn behaviour(
     answer: impl Fn(&HttpCall) -> (Duration, Result<HttpResponse, Failure>) + Send + Sync + 'static,
 ) -> Behaviour {
     let answer = Arc::new(answer);
-    Behaviour::Stub(Arc::new(move |_, args| {
+    Behaviour::Stub(Arc::new(move |cx, args| {
         let answer = Arc::clone(&answer);
         Box::pin(async move {
             let call: HttpCall = args.decode()?;
             let (takes, response) = answer(&call);
             tokio::time::sleep(takes).await;
+            let client = cx.provided::<HttpClient>();
+            let response = response.map(|response| as_recorded(&call, response, client.as_deref()));
             effect_result(response.and_then(|response| unless_about_key(&call, response)))
         })
     }))
+}
+
+/// An answer as the effect records it: to the request that was made, and with the headers that `client` records, or the
+/// one that is used where the test provides none.
+fn as_recorded(call: &HttpCall, response: HttpResponse, client: Option<&HttpClient>) -> HttpResponse {
+    let standard = HttpClient::builder();
+    let records = |name: &str| client.map_or_else(|| standard.records(name), |client| client.records(name));
+    let HttpCall { method, url, .. } = call.clone();
+    let headers = response.headers.into_iter().map(|(name, value)| (name.to_ascii_lowercase(), value));
+    let headers = headers.filter(|(name, _)| records(name)).collect();
+    HttpResponse { method, url, headers, ..response }
 }
 
 /// What the effect makes of an answer: one that speaks of the key of a request which may change the world does not say

@@ -16,6 +16,7 @@ use aether_core::store::Store;
 use aether_core::workflow::Workflow;
 
 use crate::sim::dispatch::dispatcher::StubDispatcher;
+use crate::sim::processes::doubts::journal_of;
 use crate::sim::processes::engine::{replaying, runtime};
 use crate::sim::processes::simulate::{arm, simulate};
 use crate::sim::report::divergence::{Comparison, described, end_of, sides};
@@ -41,6 +42,8 @@ struct First<'a> {
     store: &'a Arc<dyn Store>,
     events: &'a [Event],
     verified: &'a Option<Result<Verified, VerifyError>>,
+    /// Every other run that has ended.
+    others: &'a [(RunId, Result<Verified, VerifyError>)],
 }
 
 /// Runs in two worlds, one after the other; the threads of both live until the end.
@@ -54,8 +57,8 @@ pub(crate) fn check_twice<W: Workflow>(
     let first = simulate::<W>(&first_settings, input)?;
     let skew = Some(Skew { ahead: AHEAD });
     let second_settings = Settings { tape: Some(tape.playing()), skew, ..first_settings };
-    let SimReport { view, events, verified, .. } = &first.report;
-    let seen = First { run: &view.run, store: &first.store, events, verified };
+    let SimReport { view, events, verified, others, .. } = &first.report;
+    let seen = First { run: &view.run, store: &first.store, events, verified, others };
     std::thread::scope(|scope| {
         let second = || elsewhere::<W>(&second_settings, input, &seen);
         let name = format!("sim {} again", W::DEF.name);
@@ -77,6 +80,10 @@ fn elsewhere<W: Workflow>(settings: &Settings, input: &Payload, first: &First<'_
         None => Ok(()),
     };
     let live = live_elsewhere::<W>(settings, input, first);
+    let live = match live {
+        Ok(()) => others_elsewhere::<W>(settings, first),
+        live => live,
+    };
     match (replayed, live) {
         (Ok(()), live) => live,
         // A replay knows that the results differ; the second run knows how.
@@ -103,6 +110,32 @@ fn replay_elsewhere<W: Workflow>(
         let engine = replaying::<W>(settings, world, Arc::clone(first.store), dispatcher).await?;
         let verified = engine.verify(first.run).await;
         Ok(verified.map(|_verified| ()))
+    })
+}
+
+/// Replays here what the other runs of the first world have recorded: children, and what the test started.
+fn others_elsewhere<W: Workflow>(settings: &Settings, first: &First<'_>) -> Result<(), SimError> {
+    if first.others.is_empty() {
+        return Ok(());
+    }
+    let dispatcher = Arc::new(StubDispatcher::new(settings));
+    let _armed = arm(settings, &dispatcher);
+    let at = settings.at.saturating_add(LATER).unwrap_or(settings.at);
+    runtime()?.block_on(async {
+        let world = SimEnvironment::new(at, settings.seed.wrapping_add(1));
+        let engine = replaying::<W>(settings, world, Arc::clone(first.store), dispatcher).await?;
+        for (run, verified) in first.others {
+            let (comparison, error) = match verified {
+                Err(error) => (Comparison::Replay, error.clone()),
+                Ok(_) => match engine.verify(run).await {
+                    Err(error) => (Comparison::ReplayElsewhere, error),
+                    Ok(_) => continue,
+                },
+            };
+            let events = journal_of(&**first.store, run).await?;
+            return Err(diverged(comparison, &events, &error, &format!("\n  of run `{run}`")));
+        }
+        Ok(())
     })
 }
 

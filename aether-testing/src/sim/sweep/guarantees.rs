@@ -90,10 +90,15 @@ pub(super) fn replays<W: Workflow>(report: &SimReport<W>) -> Result<(), String> 
     if let Some(illegal) = report.view.illegal.first() {
         return Err(format!("the journal holds an illegal move: {illegal}"));
     }
-    match &report.verified {
-        Some(Err(error)) => Err(format!("the journal does not replay: {error}")),
-        _ => Ok(()),
+    if let Some(Err(error)) = &report.verified {
+        return Err(format!("the journal does not replay: {error}"));
     }
+    for (run, verified) in &report.others {
+        if let Err(error) = verified {
+            return Err(format!("the journal of run `{run}` does not replay: {error}"));
+        }
+    }
+    Ok(())
 }
 
 /// The invocations whose policy leaves them in doubt; how a step is executed is known from the run without a crash. One whose
