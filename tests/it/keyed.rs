@@ -346,8 +346,9 @@ async fn nothing_of_a_keyed_start_is_written_behind_a_shutdown() {
             Arc::new(SqliteStore::open(dir.path().join(format!("{round}.db"))).unwrap());
         let engine = builder(&store).start().await.unwrap();
         let kinds = ["once", "dedup", "debounce", "collect"];
+        let one = Arc::new(tokio::sync::Notify::new());
         let starts = kinds.map(|kind| {
-            let engine = engine.clone();
+            let (engine, one) = (engine.clone(), one.clone());
             tokio::spawn(async move {
                 let wait = || engine.start::<keyed_wait>(());
                 let ended = match kind {
@@ -356,10 +357,16 @@ async fn nothing_of_a_keyed_start_is_written_behind_a_shutdown() {
                     "debounce" => wait().debounce("k", HOUR, HOUR).await.map(drop),
                     _ => engine.start::<keyed_sum>(vec![1]).collect("k", 1, HOUR).await.map(drop),
                 };
+                one.notify_one();
                 (kind, ended)
             })
         });
-        sleep(Duration::from_micros(u64::from(round) * 50)).await;
+        // Before any of them, after one of them, or in the middle.
+        match round % 4 {
+            0 => {}
+            1 => one.notified().await,
+            _ => sleep(Duration::from_micros(u64::from(round) * 50)).await,
+        }
         engine.shutdown().await.unwrap();
         let content = async || {
             let mut content = Vec::new();

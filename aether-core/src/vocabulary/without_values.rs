@@ -1,7 +1,9 @@
 //! What is said of a value that does not fit its type, without the value: it may be a secret, and errors and log lines are not
 //! encoded as values are.
 //!
-//! Promise: names of members and kinds of values remain, and values do not.
+//! Promise: names of members and kinds of values remain, and so does what stands for a value that was redacted. Values do not.
+
+use crate::vocabulary::masking::MASK;
 
 /// The start of a JSON text with two dots for each value, and for whatever is no JSON.
 ///
@@ -19,11 +21,18 @@ pub fn outline(start: &str) -> String {
         };
         let (token, behind) = rest.split_at(length);
         let is_name = first == '"' && behind.trim_start().starts_with(':');
-        let is_kept = is_name || matches!(token.trim(), "" | "null" | "{" | "}" | "[" | "]" | "," | ":");
+        let is_kept = is_name
+            || is_redacted(token)
+            || matches!(token.trim(), "" | "null" | "{" | "}" | "[" | "]" | "," | ":");
         text.push_str(if is_kept { token } else { ".." });
         rest = behind;
     }
     text
+}
+
+/// Whether a quoted text is what stands for a value that was redacted.
+fn is_redacted(quoted: &str) -> bool {
+    quoted.strip_prefix('"').and_then(|text| text.strip_suffix('"')) == Some(MASK)
 }
 
 /// Length of the quoted text that `text` begins with, with its quotes.
@@ -68,7 +77,7 @@ pub fn without_values(reason: &str) -> String {
                 .map_or(value.len(), |at| at + 1),
         };
         text.push_str(kind);
-        text.push_str("..");
+        text.push_str(value.get(..length).filter(|value| is_redacted(value)).unwrap_or(".."));
         rest = value.get(length..).unwrap_or_default();
     }
     text + rest
@@ -97,6 +106,8 @@ mod tests {
         );
         for (said, expected) in [
             (said::<u32>(r#""hunter2\", expected 8731""#), "invalid type: string .., expected u32"),
+            (said::<u32>(r#""***""#), r#"invalid type: string "***", expected u32"#),
+            (said::<Vec<u8>>(r#"["***"]"#), r#"starts "[\"***\"]""#),
             (said::<u8>("8731"), "invalid value: integer .., expected u8"),
             (said::<String>("8731.5"), "invalid type: floating point .., expected a string"),
             (said::<String>("{}"), "invalid type: map, expected a string"),

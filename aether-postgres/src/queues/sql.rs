@@ -54,7 +54,8 @@ WHERE lanes.state <> 0 OR lanes.begun < excluded.begun";
 /// Makes lanes active that new runs have come to: $1 queues, $2 how many keys are looked at, $3 how many of the newest runs.
 /// Creating a run touches no lane, so that creations wait for no claim. Where a queue has more keys than are looked at, the
 /// next claim looks at the next; a key that is new is found by its run, which is among the newest. These are found in the
-/// index of queues alone: the planner would rather read the newest runs of all queues, and of none.
+/// index of queues alone: the planner would rather read the newest runs of all queues, and of none. What waits of them is
+/// looked up run by run (`OFFSET 0`): it would rather hold all that waits against them.
 pub(crate) const DISCOVER: &str = "
 WITH RECURSIVE k(queue, time, key, n) AS (
     SELECT q.queue, q.time, (SELECT d.queue_key FROM due d WHERE d.queue = q.queue AND d.ready IS NOT NULL
@@ -68,12 +69,13 @@ looked AS (UPDATE queues q SET looked = coalesce(e.key, '') FROM (SELECT k.queue
         WHERE k.n > $2 OR k.key IS NULL GROUP BY k.queue) e
     WHERE q.queue = e.queue AND q.looked <> coalesce(e.key, '')),
 f(queue, time, key) AS (SELECT k.queue, k.time, k.key FROM k WHERE k.key IS NOT NULL
-    UNION SELECT q.queue, q.time, d.queue_key FROM queues q
-        CROSS JOIN LATERAL (SELECT r.shard, r.id FROM runs r WHERE r.queue IS NOT NULL
-                AND (r.queue, r.place) <= (q.queue, 9223372036854775807)
-            ORDER BY r.queue DESC, r.place DESC LIMIT $3::int8) r
-        JOIN due d ON d.shard = r.shard AND d.run = r.id
-    WHERE q.queue = ANY($1) AND d.queue = q.queue AND d.ready IS NOT NULL)
+    UNION SELECT q.queue, q.time, n.queue_key FROM queues q
+        CROSS JOIN LATERAL (SELECT d.queue_key FROM (SELECT r.shard, r.id FROM runs r WHERE r.queue IS NOT NULL
+                    AND (r.queue, r.place) <= (q.queue, 9223372036854775807)
+                ORDER BY r.queue DESC, r.place DESC LIMIT $3::int8) r
+            CROSS JOIN LATERAL (SELECT u.queue_key FROM due u WHERE u.shard = r.shard AND u.run = r.id
+                AND u.queue = q.queue AND u.ready IS NOT NULL OFFSET 0) d) n
+    WHERE q.queue = ANY($1))
 INSERT INTO lanes(queue, key, time, state, begun)
 SELECT f.queue, f.key, f.time, 0, false FROM f WHERE NOT EXISTS
     (SELECT 1 FROM lanes l WHERE l.queue = f.queue AND l.key = f.key AND l.state <> 1)
