@@ -28,6 +28,11 @@ pub(crate) enum BodyKind {
 }
 
 impl BodyKind {
+    /// Whether a replay computes the body again.
+    pub(crate) fn is_replayed(self) -> bool {
+        matches!(self, Self::Workflow | Self::Pure)
+    }
+
     /// What `code` is called here, if it is a mistake here.
     pub(crate) fn code_here(self, code: &'static Code, client: bool) -> Option<&'static Code> {
         match self {

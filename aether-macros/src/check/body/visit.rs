@@ -72,6 +72,10 @@ impl<'ast> Visit<'ast> for BodyLint<'_> {
 
     fn visit_expr_call(&mut self, call: &'ast ExprCall) {
         match &*call.func {
+            // What takes the context is a step or a workflow, in a module of whatever name.
+            Expr::Path(path) if call.args.first().is_some_and(|first| self.is_context(first)) => {
+                self.check_arguments_of(path);
+            }
             Expr::Path(path) => self.check_path(path, Some(call.args.len())),
             func => self.visit_expr(func),
         }
@@ -199,6 +203,7 @@ impl<'ast> Visit<'ast> for BodyLint<'_> {
         } else {
             self.warn_unknown_macro(mac);
         }
+        self.report_optional_changes(mac);
         if let Some(literal) = known_macros::address_format(mac) {
             self.report(literal, Finding::Wrong(code::ADDRESS), "{:p}");
         }

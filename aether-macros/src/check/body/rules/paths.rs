@@ -1,6 +1,8 @@
 //! The table of paths that are recorded nowhere, each with its code.
 //!
-//! Promise: an entry names one thing that is always a mistake in a workflow, or in [`SUSPICIOUS`] one that mostly is.
+//! Promise: an entry names one thing that is always a mistake in a workflow, or in [`SUSPICIOUS`] one that mostly is. A name
+//! that people give to types and modules of their own (`Command`, `Notify`, `time`) stands here with the path of its crate,
+//! which an import in sight completes; what is written shorter is left to `cargo aether check`, which knows what is called.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -30,7 +32,7 @@ const PATHS: &[(Option<&Code>, &str)] = &[
     (
         Some(code::UUID),
         "Uuid::{new_v4,now_v7,now_v6,now_v1,new_v7,new_v6,new_v1} Ulid::{new,generate,with_source,from_datetime} \
-         ulid::Generator::** Ksuid::new ObjectId::new nanoid::* cuid::* cuid2::* xid::new scru128::*",
+         ulid::Generator::** Ksuid::new bson::oid::ObjectId::new mongodb::bson::oid::ObjectId::new nanoid::* cuid::* cuid2::* xid::new scru128::*",
     ),
     (
         Some(code::RANDOM),
@@ -41,13 +43,17 @@ const PATHS: &[(Option<&Code>, &str)] = &[
     (
         Some(code::ENVIRONMENT),
         "std::env::** env::{var,vars,var_os,vars_os,args,args_os,current_dir,current_exe,temp_dir,home_dir,set_var} \
-         env::{remove_var,set_current_dir} dotenvy::* dotenv::* envy::* dirs::* num_cpus::* hostname::* \
+         env::{remove_var,set_current_dir} dotenvy::* dotenv::* envy::* num_cpus::* hostname::get \
+         dirs::{home_dir,config_dir,config_local_dir,cache_dir,data_dir,data_local_dir,executable_dir,runtime_dir} \
+         dirs::{state_dir,preference_dir,audio_dir,desktop_dir,document_dir,download_dir,font_dir,picture_dir} \
          gethostname::* whoami::* sysinfo::* thread::available_parallelism TimeZone::{system,try_system} \
          iana_time_zone::* libc::{getenv,getcwd,gethostname}",
     ),
     (
         Some(code::FILES),
-        "std::fs::* tokio::fs::* async_std::fs::* smol::fs::* async_fs::* fs_err::* cap_std::* \
+        "std::fs::** fs::{read,read_to_string,read_dir,read_link,write,copy,rename,metadata,symlink_metadata,exists} \
+         fs::{canonicalize,hard_link,create_dir,create_dir_all,remove_dir,remove_dir_all,remove_file,set_permissions} \
+         tokio::fs::** async_std::fs::** smol::fs::** async_fs::* fs_err::* cap_std::* \
          File::{open,create,create_new,options,open_buffered,create_buffered} OpenOptions::* DirBuilder::* \
          {Path,PathBuf}::{exists,try_exists,is_file,is_dir,canonicalize,read_dir,metadata,read_link} \
          tempfile::* NamedTempFile::* TempDir::* rusqlite::* sled::* redb::* walkdir::* WalkDir::* glob::glob \
@@ -58,31 +64,33 @@ const PATHS: &[(Option<&Code>, &str)] = &[
         "{TcpStream,TcpListener,UdpSocket,UnixStream,UnixListener,UnixDatagram,TcpSocket}::* net::lookup_host \
          ToSocketAddrs::to_socket_addrs reqwest::* ureq::* isahc::* surf::* attohttpc::* minreq::* curl::* awc::* \
          hyper::client::** hyper_util::client::** tonic::transport::** tungstenite::* tokio_tungstenite::* \
-         sqlx::* tokio_postgres::* postgres::* redis::* mongodb::* PgConnection::establish Database::connect \
+         sqlx::* tokio_postgres::* postgres::{Client,Config}::** redis::{Client,aio,cluster,sentinel}::** \
+         redis::{cmd,pipe,transaction} mongodb::{Client,Database,Collection}::** PgConnection::establish Database::connect \
          lapin::* rdkafka::* aws_config::* {SmtpTransport,AsyncSmtpTransport}::*",
     ),
     (
         Some(code::PROCESS),
-        "std::process::** process::{exit,abort,id,Command} Command::new tokio::process::** async_process::* \
+        "std::process::** process::{exit,abort,Command} process::Command::new tokio::process::** async_process::* \
          duct::* xshell::* subprocess::* libc::* nix::*",
     ),
     (
         Some(code::SPAWN),
-        "tokio::{spawn,task_local} tokio::task::** task::{spawn,spawn_blocking,spawn_local,block_in_place,yield_now} \
+        "tokio::{spawn,task_local} tokio::task::** task::{spawn_blocking,spawn_local,block_in_place} \
          {smol,async_std,tokio,runtime}::{spawn,spawn_blocking,spawn_local} async_std::task::** tokio::runtime::** \
-         Runtime::new Handle::{current,try_current} JoinSet::* LocalSet::* TaskTracker::* =spawn_blocking \
+         JoinSet::* LocalSet::* tokio_util::task::** =spawn_blocking \
          =spawn_local =block_in_place async_global_executor::*",
     ),
     (
         Some(code::THREAD),
-        "std::thread::** thread::{spawn,sleep,sleep_ms,sleep_until,park,park_timeout,yield_now,current,scope} \
+        "std::thread::** thread::{spawn,sleep,sleep_ms,sleep_until,park,park_timeout,yield_now} \
          thread::Builder::new rayon::* crossbeam::scope crossbeam::thread::** threadpool::* ThreadPool::* \
          ThreadPoolBuilder::*",
     ),
     (
         Some(code::TIMER),
-        "time::{sleep,sleep_until,timeout,timeout_at,interval,interval_at,pause,advance} futures_timer::* \
-         Delay::new Timer::{after,interval,at} async_std::task::sleep",
+        "tokio::time::{sleep,sleep_until,timeout,timeout_at,interval,interval_at,pause,advance} futures_timer::* \
+         {async_io,smol}::Timer::{after,interval,at,interval_at,never} gloo_timers::* async_std::task::sleep \
+         async_std::future::timeout",
     ),
     (
         Some(code::HASH_ORDER),
@@ -106,7 +114,7 @@ const PATHS: &[(Option<&Code>, &str)] = &[
     ),
     (
         Some(code::BLOCKING),
-        "{Condvar,Barrier,Semaphore,Notify}::* {mpsc,oneshot,broadcast,watch}::channel \
+        "Condvar::* std::sync::Barrier::** std::sync::mpsc::** {mpsc,oneshot,broadcast,watch}::channel \
          mpsc::{sync_channel,unbounded_channel,unbounded} tokio::sync::** futures::channel::** \
          crossbeam_channel::* crossbeam::channel::** flume::* async_channel::* kanal::* executor::block_on \
          {tokio,smol,futures,pollster,async_std,task}::block_on =block_on hint::spin_loop futures::executor::**",
