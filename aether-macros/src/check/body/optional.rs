@@ -80,20 +80,20 @@ impl<'ast> Visit<'ast> for Changes {
     }
 
     fn visit_expr_assign(&mut self, expr: &'ast ExprAssign) {
-        self.change(&expr.left, expr.clone().into());
+        self.change(&expr.left, Expr::Assign(expr.clone()));
         visit::visit_expr_assign(self, expr);
     }
 
     fn visit_expr_binary(&mut self, expr: &'ast ExprBinary) {
         if is_assignment(expr.op) {
-            self.change(&expr.left, expr.clone().into());
+            self.change(&expr.left, Expr::Binary(expr.clone()));
         }
         visit::visit_expr_binary(self, expr);
     }
 
     fn visit_expr_reference(&mut self, expr: &'ast ExprReference) {
         if expr.mutability.is_some() {
-            self.change(&expr.expr, expr.clone().into());
+            self.change(&expr.expr, Expr::Reference(expr.clone()));
         }
         visit::visit_expr_reference(self, expr);
     }
@@ -101,7 +101,7 @@ impl<'ast> Visit<'ast> for Changes {
     fn visit_expr_method_call(&mut self, call: &'ast ExprMethodCall) {
         // Patterns of closures are bound before their bodies are looked at; receivers come first as well.
         if methods::surely_changes(&call.method.to_string(), call.args.len()) {
-            self.change(&call.receiver, call.clone().into());
+            self.change(&call.receiver, Expr::MethodCall(call.clone()));
         }
         visit::visit_expr_method_call(self, call);
     }

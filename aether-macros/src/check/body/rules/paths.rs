@@ -1,8 +1,9 @@
 //! The table of paths that are recorded nowhere, each with its code.
 //!
-//! Promise: an entry names one thing that is always a mistake in a workflow, or in [`SUSPICIOUS`] one that mostly is. A name
-//! that people give to types and modules of their own (`Command`, `Notify`, `time`) stands here with the path of its crate,
-//! which an import in sight completes; what is written shorter is left to `cargo aether check`, which knows what is called.
+//! Promise: an entry names one thing that is always a mistake in a workflow, or in [`SUSPICIOUS`] one that mostly is. Of modules
+//! and types whose names people give to things of their own (`redis`, `Timer`, `Notify`), an entry that goes without their crate
+//! names only what is hardly ever anything else; an import in sight completes the path, and what is written shorter is left to
+//! `cargo aether check`, which knows what is called.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -32,7 +33,7 @@ const PATHS: &[(Option<&Code>, &str)] = &[
     (
         Some(code::UUID),
         "Uuid::{new_v4,now_v7,now_v6,now_v1,new_v7,new_v6,new_v1} Ulid::{new,generate,with_source,from_datetime} \
-         ulid::Generator::** Ksuid::new bson::oid::ObjectId::new mongodb::bson::oid::ObjectId::new nanoid::* cuid::* cuid2::* xid::new scru128::*",
+         ulid::Generator::** Ksuid::new ObjectId::new nanoid::* cuid::* cuid2::* xid::new scru128::*",
     ),
     (
         Some(code::RANDOM),
@@ -70,25 +71,25 @@ const PATHS: &[(Option<&Code>, &str)] = &[
     ),
     (
         Some(code::PROCESS),
-        "std::process::** process::{exit,abort,Command} process::Command::new tokio::process::** async_process::* \
+        "std::process::** process::{exit,abort,id,Command} Command::new tokio::process::** async_process::* \
          duct::* xshell::* subprocess::* libc::* nix::*",
     ),
     (
         Some(code::SPAWN),
-        "tokio::{spawn,task_local} tokio::task::** task::{spawn_blocking,spawn_local,block_in_place} \
+        "tokio::{spawn,task_local} tokio::task::** task::{spawn,spawn_blocking,spawn_local,block_in_place,yield_now} \
          {smol,async_std,tokio,runtime}::{spawn,spawn_blocking,spawn_local} async_std::task::** tokio::runtime::** \
-         JoinSet::* LocalSet::* tokio_util::task::** =spawn_blocking \
-         =spawn_local =block_in_place async_global_executor::*",
+         Runtime::new Handle::{current,try_current} JoinSet::* LocalSet::* tokio_util::task::** \
+         =spawn_blocking =spawn_local =block_in_place async_global_executor::*",
     ),
     (
         Some(code::THREAD),
-        "std::thread::** thread::{spawn,sleep,sleep_ms,sleep_until,park,park_timeout,yield_now} \
+        "std::thread::** thread::{spawn,sleep,sleep_ms,sleep_until,park,park_timeout,yield_now,current,scope} \
          thread::Builder::new rayon::* crossbeam::scope crossbeam::thread::** threadpool::* ThreadPool::* \
          ThreadPoolBuilder::*",
     ),
     (
         Some(code::TIMER),
-        "tokio::time::{sleep,sleep_until,timeout,timeout_at,interval,interval_at,pause,advance} futures_timer::* \
+        "time::{sleep,sleep_until,timeout,timeout_at,interval,interval_at,pause,advance} futures_timer::* \
          {async_io,smol}::Timer::{after,interval,at,interval_at,never} gloo_timers::* async_std::task::sleep \
          async_std::future::timeout",
     ),
@@ -114,7 +115,7 @@ const PATHS: &[(Option<&Code>, &str)] = &[
     ),
     (
         Some(code::BLOCKING),
-        "Condvar::* std::sync::Barrier::** std::sync::mpsc::** {mpsc,oneshot,broadcast,watch}::channel \
+        "Condvar::* {Barrier,Semaphore,Notify}::new std::sync::mpsc::** {mpsc,oneshot,broadcast,watch}::channel \
          mpsc::{sync_channel,unbounded_channel,unbounded} tokio::sync::** futures::channel::** \
          crossbeam_channel::* crossbeam::channel::** flume::* async_channel::* kanal::* executor::block_on \
          {tokio,smol,futures,pollster,async_std,task}::block_on =block_on hint::spin_loop futures::executor::**",
