@@ -54,7 +54,7 @@ pub(crate) struct BodyLint<'a> {
 
 impl BodyLint<'_> {
     pub(crate) fn is_deterministic(&self) -> bool {
-        matches!(self.kind, BodyKind::Workflow | BodyKind::Pure | BodyKind::Transaction)
+        !matches!(self.kind, BodyKind::Step | BodyKind::Http)
     }
 
     pub(crate) fn report(&mut self, at: impl ToTokens, finding: Finding, what: &str) {

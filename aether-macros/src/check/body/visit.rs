@@ -18,7 +18,7 @@ use super::rules::methods;
 use crate::diagnostics::code;
 use crate::diagnostics::report::Diagnostics;
 use crate::parse::kind::Kind;
-use crate::plan::Effect;
+use crate::plan::{ArgumentClosure, Effect};
 use crate::syntax::arguments::{Arguments, statements};
 use crate::syntax::awaits::contains_await;
 use crate::syntax::known_macros;
@@ -44,6 +44,13 @@ pub(crate) fn step(
         None => return,
     };
     lint_body(body, kind, context, diagnostics);
+}
+
+/// Judges a closure over the arguments of a step: a key that another try would compute otherwise is no key.
+pub(crate) fn closure(closure: &ArgumentClosure, context: &BodyContext<'_>, diagnostics: &mut Diagnostics) {
+    let stmts = vec![Stmt::Expr(closure.body.clone(), None)];
+    let body = Block { brace_token: syn::token::Brace::default(), stmts };
+    lint_body(&body, BodyKind::OfArguments, context, diagnostics);
 }
 
 fn lint_body(body: &Block, kind: BodyKind, context: &BodyContext<'_>, diagnostics: &mut Diagnostics) {
