@@ -151,6 +151,18 @@ pub(crate) struct StepOptions {
     pub(crate) needs: Vec<Type>,
 }
 
+impl StepOptions {
+    /// The closures over arguments, by the names of their options.
+    pub(crate) fn closures(&self) -> impl Iterator<Item = (&'static str, &ArgumentClosure)> {
+        let approval = match &self.approval {
+            Some(Approval::ByArguments(closure)) => Some(&**closure),
+            Some(Approval::Required) | None => None,
+        };
+        let key = self.key.as_ref().map(|key| ("key", key));
+        key.into_iter().chain(approval.map(|closure| ("approval", closure)))
+    }
+}
+
 /// Contact with the world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Effect {

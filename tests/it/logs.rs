@@ -428,3 +428,81 @@ async fn after_a_crash_the_lines_since_the_last_recorded_event_are_written_again
     }
     assert!(taken_over > 0);
 }
+
+/// Take work from a queue, in what is told about it.
+#[workflow]
+async fn told(cx: &mut Cx) -> Result<Vec<u32>> {
+    let mut queue: Vec<u32> = (0..9).collect();
+    took(&mut queue);
+    let kept = tracing::info_span!("kept", job = ?queue.pop());
+    let is_disabled = kept.is_disabled();
+    if tracing::enabled!(tracing::Level::INFO) {
+        queue.pop();
+    }
+    price(cx, "pen").await?;
+    let paid: u32 = cx.signal("paid").await?;
+    // Beyond what is recorded, below a span that was not passed on.
+    tracing::info!(parent: &kept, "under a kept span");
+    let child = tracing::info_span!(parent: &kept, "child", job = ?queue.pop());
+    child.follows_from(&kept);
+    child.in_scope(|| took(&mut queue));
+    queue.push(paid);
+    queue.push(u32::from(is_disabled));
+    Ok(queue)
+}
+
+fn took(queue: &mut Vec<u32>) {
+    tracing::info!(job = ?queue.pop(), "took {:?}", queue.pop());
+}
+
+async fn told_and_resumed() -> Vec<u32> {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.db");
+    let first = eager_engine(&path).await;
+    until_waiting(&first.start::<told>(()).id("r").await.unwrap()).await;
+    first.shutdown().await.unwrap();
+    let second = eager_engine(&path).await;
+    let run = second.handle::<told>("r").await.unwrap();
+    second.signal(run.id(), "paid", "a", &5).await.unwrap();
+    let left = timeout(Duration::from_secs(120), run.result()).await.unwrap().unwrap();
+    second.verify(run.id()).await.unwrap();
+    left
+}
+
+async fn told_at_once() -> Vec<u32> {
+    let engine = Engine::builder().memory().start().await.unwrap();
+    let run = engine.start::<told>(()).id("r").await.unwrap();
+    engine.signal(run.id(), "paid", "a", &5).await.unwrap();
+    timeout(Duration::from_secs(120), run.result()).await.unwrap().unwrap()
+}
+
+#[tokio::test]
+async fn what_the_arguments_of_a_dropped_line_change_is_changed_in_a_replay_too() {
+    for filter in ["info", "warn,it=info", "aether=info"] {
+        let (lines, _guard) = Lines::listen(filter);
+        let at_once = told_at_once().await;
+        assert_eq!(told_and_resumed().await, at_once, "{filter}");
+        let wanted = filter != "aether=info";
+        assert_eq!(lines.saying("under a kept span").len(), if wanted { 2 } else { 0 }, "{filter}");
+    }
+}
+
+#[tokio::test]
+async fn layers_with_filters_of_their_own_lose_nothing_to_a_replay() {
+    use tracing_subscriber::Layer as _;
+    use tracing_subscriber::layer::SubscriberExt as _;
+    let (all, warnings) = (Lines::default(), Lines::default());
+    let layer = |lines: &Lines, filter: &str| {
+        let writer = lines.clone();
+        tracing_subscriber::fmt::layer()
+            .json()
+            .with_writer(move || writer.clone())
+            .with_filter(EnvFilter::new(filter))
+    };
+    let subscriber = tracing_subscriber::registry().with(layer(&all, "info")).with(layer(&warnings, "warn"));
+    let _guard = tracing::subscriber::set_default(subscriber);
+    assert_eq!(told_and_resumed().await, told_at_once().await);
+    assert_eq!(warnings.own(), Vec::<String>::new());
+    let own = ["took Some(7)", "pricing", "under a kept span", "took Some(2)"];
+    assert_eq!(all.own(), [own, own].concat());
+}

@@ -67,6 +67,7 @@ mod streams;
 mod tools;
 mod transactions;
 mod trap;
+mod turns;
 mod ui;
 mod undoing;
 mod upkeep;

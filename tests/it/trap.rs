@@ -329,3 +329,42 @@ async fn the_double_run_names_the_field_whose_elements_have_another_order() {
     let text = error.to_string();
     assert!(text.contains("order:  `tags` holds the same in another order"), "{text}");
 }
+
+/// Work that is left after some of it was told.
+struct Queue(Vec<u64>);
+
+impl Queue {
+    /// Changes the queue, which no lint sees.
+    fn told(&mut self) -> Option<u64> {
+        self.0.pop()
+    }
+}
+
+#[workflow]
+async fn tell(_cx: &mut Cx, told: (String, Vec<u64>)) -> Result<usize> {
+    let (how, jobs) = told;
+    let mut queue = Queue(jobs);
+    match how.as_str() {
+        "line" => tracing::trace!(job = ?queue.told(), "left out"),
+        "span" => drop(tracing::error_span!("job", first = ?queue.told())),
+        "level" if tracing::enabled!(tracing::Level::INFO) => drop(queue.told()),
+        _ => tracing::error!(left = queue.0.len(), "only looked at"),
+    }
+    Ok(queue.0.len())
+}
+
+#[tokio::test]
+async fn the_double_run_sees_what_the_arguments_of_a_log_change() {
+    let found = async |how: &str| {
+        let outcome = Sim::new::<tell>().try_check_deterministic((how.into(), vec![1, 2, 3])).await;
+        match outcome {
+            Ok(_) => false,
+            Err(SimError::Nondeterministic { .. }) => true,
+            Err(other) => panic!("{how}: {other}"),
+        }
+    };
+    for how in ["line", "span", "level"] {
+        assert!(found(how).await, "{how}");
+    }
+    assert!(!found("value").await);
+}

@@ -19,6 +19,7 @@ use crate::engine::in_use::InUse;
 use crate::engine::lease_watch::LeaseWatch;
 use crate::engine::registry::Registry;
 use crate::engine::retention::Retention;
+use crate::engine::steady_clock::SteadyClock;
 use crate::engine::vitals::Vitals;
 use crate::run::claim::Run;
 use crate::run::end::RunEnd;
@@ -81,6 +82,8 @@ pub(crate) struct Inner {
     pub(super) wake_ticking: Arc<Notify>,
     /// Wakes the task that completes keyed starts.
     pub(super) wake_gathering: Arc<Notify>,
+    /// Whether the clock is to be believed.
+    pub(super) steady: SteadyClock,
     pub(super) stopping: AtomicBool,
     /// Set by a drain and by a shutdown: no run is claimed or launched any more.
     pub(super) draining: AtomicBool,

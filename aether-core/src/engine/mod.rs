@@ -83,6 +83,7 @@ mod prepare;
 mod queue_options;
 mod registry;
 mod same_input;
+mod steady_clock;
 mod traceparent;
 mod transactions;
 mod vitals;

@@ -25,6 +25,7 @@ use crate::engine::prepare::prepare;
 use crate::engine::registry::Registry;
 use crate::engine::schedules::ticking;
 use crate::engine::shared_clock;
+use crate::engine::steady_clock::SteadyClock;
 use crate::engine::{purging, transactions, worker};
 use crate::policy::verifiers::Verifiers;
 use crate::run::leases::Leases;
@@ -161,6 +162,7 @@ impl EngineBuilder {
             short_of_room: AtomicBool::new(false),
             wake_ticking: Arc::new(Notify::new()),
             wake_gathering: Arc::new(Notify::new()),
+            steady: SteadyClock::default(),
             wake_purging: Arc::new(Notify::new()),
             retention: self.retention,
             in_use,

@@ -11,6 +11,7 @@ use crate::engine::advance::drive::{DriveEnd, drive};
 use crate::engine::advance::load::lacking;
 use crate::engine::advance::read::{Read, Unwinding, read};
 use crate::engine::advance::unwinding::unwind;
+use crate::engine::code::run_code;
 use crate::engine::inner::{Engine, Inner};
 use crate::journal::event::Event;
 use crate::journal::history::History;
@@ -168,7 +169,7 @@ pub(crate) async fn verified(
         && !cut_off
         && !is_same_end(&workflow, &produced, without_uncompensated(workflow_end.clone()))
     {
-        return Err(other_result(run).into());
+        return Err(other_result(run, replayed.is_of_same_code()).into());
     }
     let workflow = replayed.counts();
     let undone = match unwinding {
@@ -276,6 +277,7 @@ pub(crate) async fn replay(inner: &Arc<Inner>, id: &RunId, recorded: Read) -> Re
     let Some(workflow) = inner.linked(&code) else {
         return Err(lacking(inner, id, &code));
     };
+    let same_code = run_code(workflow.def) == code;
     let replayed = |history| {
         let origin = Origin {
             id: id.clone(),
@@ -294,6 +296,7 @@ pub(crate) async fn replay(inner: &Arc<Inner>, id: &RunId, recorded: Read) -> Re
             effects: Vec::new(),
             streams: Vec::new(),
             adopts: None,
+            same_code,
             queued: false,
             read_since: None,
             birth: None,
@@ -322,11 +325,12 @@ pub(crate) async fn replay(inner: &Arc<Inner>, id: &RunId, recorded: Read) -> Re
 }
 
 /// A divergence that names no commands: the results differ.
-pub(crate) fn other_result(run: &RunId) -> Fault {
+pub(crate) fn other_result(run: &RunId, same_code: bool) -> Fault {
     Fault::Diverged(Box::new(Divergence {
         run: run.clone(),
         recorded: None,
         requested: None,
         changes: ValueChanges::default(),
+        same_code,
     }))
 }

@@ -20,8 +20,10 @@ use crate::sched::{HashMap, mutated};
 use crate::vocabulary::id::CommandId;
 use crate::vocabulary::outcome::EffectClass;
 
+mod items;
 pub(crate) mod record;
 
+use self::items::{WaitingItems, item_of};
 pub use self::record::{Asked, CommandDetails, CommandRecord, Expired, Invocation, RecordedResult};
 
 /// The place of a command, which shares the text of its id.
@@ -83,6 +85,8 @@ pub struct History {
     frontier_index: HashMap<Box<str>, usize>,
     /// By scope: commands in it and below that were begun, have no answer, and were not requested again.
     begun: HashMap<Box<str>, usize>,
+    /// Items of an `each` that may have to begin above its limit.
+    items: WaitingItems,
     /// The run was suspended after the newest event of a command: all code up to there ran until it waited.
     suspended: bool,
     /// The code was not yet seen to ask for all that is recorded; until then nothing live may happen.
@@ -367,15 +371,28 @@ impl History {
 
     /// One more than the highest number of an item of the `each` at `place` that has a command.
     pub fn items_of(&self, place: &str) -> usize {
-        let number = |at: &str| {
-            let item = at.strip_prefix(place)?.strip_prefix(".i")?;
-            item.split('.').next()?.parse::<usize>().ok()
-        };
         self.commands
             .keys()
-            .filter_map(|at| number(at.as_str()))
+            .filter_map(|at| item_of(at.as_str(), place))
             .max()
             .map_or(0, |number| number.saturating_add(1))
+    }
+
+    /// Whether the next item of the `each` at `place`, of which `begun` have begun, was released to begin above its limit; else
+    /// remembers whom to wake when it is.
+    pub fn needs_item(&mut self, place: &str, begun: usize, waker: &Waker) -> bool {
+        self.items.is_needed(place, begun, waker)
+    }
+
+    /// Releases an item that has not begun and without which history cannot be requested. Returns whether there was one.
+    pub fn release_item(&mut self) -> bool {
+        let needed = match self.is_exhausted() {
+            false => self.stuck_at(),
+            true if self.unproven => self.leftover(),
+            true => None,
+        };
+        let Some(needed) = needed.map(|record| record.command.clone()) else { return false };
+        self.items.release(needed.place())
     }
 
     /// The next answer, when nobody asks for it.

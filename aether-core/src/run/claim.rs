@@ -78,6 +78,8 @@ pub(crate) struct Run {
     began_at: Position,
     /// The code that advances the run from now on, where other code recorded it, until that is written.
     adopts: Mutex<Option<RunCode>>,
+    /// The same source of the workflow recorded it.
+    pub(super) same_code: bool,
     /// When it was written.
     pub(super) adopted: OnceLock<Timestamp>,
     /// Read-locked by each start of a child until the child exists; the end of the run write-locks it.
@@ -96,6 +98,8 @@ pub(super) struct State {
     pub(super) matched: u64,
     /// Number of [`InFlightGuard`]s that exist.
     pub(super) in_flight: usize,
+    /// Number of places where branches begin.
+    pub(super) beginning: usize,
     /// The engine is shutting down: what is in flight may finish, and nothing new starts.
     pub(super) stopping: bool,
     /// The run is being cancelled: what is in flight may finish, and nothing new starts.
@@ -153,6 +157,8 @@ pub(crate) struct Origin {
     pub(crate) streams: Vec<CommandId>,
     /// The code that is to advance it, where it is other code than recorded it, or the run is parked.
     pub(crate) adopts: Option<RunCode>,
+    /// Whether the same source of the workflow recorded it.
+    pub(crate) same_code: bool,
     /// Whether the claim holds a slot of a queue: then it is released as soon as the run only waits.
     pub(crate) queued: bool,
     /// When its journal began to be read, by the monotonic clock; `None` where none was read to advance it.
@@ -173,6 +179,7 @@ impl Run {
             trace: Trace::of(origin.traceparent.as_deref(), &origin.seed),
             seed: origin.seed.into(),
             adopts: Mutex::new(origin.adopts),
+            same_code: origin.same_code,
             adopted: OnceLock::new(),
             resumed: origin.mode == Mode::Verify || !origin.history.is_empty(),
             read_since: origin.read_since,
@@ -299,6 +306,11 @@ impl Run {
     /// Whether other code recorded the run, and it was not yet seen to fit.
     pub(crate) fn is_adopting(&self) -> bool {
         self.adopts.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+
+    /// Whether the source of the workflow is what recorded the run, so that a difference comes from something else.
+    pub(crate) fn is_of_same_code(&self) -> bool {
+        self.same_code
     }
 
     /// Whether this claim has recorded its code as the run's.

@@ -25,6 +25,9 @@ pub struct Divergence {
     /// Where the arguments differ, if the command is the same and its recorded arguments are known. Values that look like
     /// secrets are masked.
     pub changes: ValueChanges,
+    /// Whether the same source of the workflow recorded the run: then the workflow depends on something that is not recorded, or a
+    /// function that it calls was changed.
+    pub same_code: bool,
 }
 
 /// A command as error messages show it: one side of a [`Divergence`].
@@ -76,6 +79,9 @@ impl std::fmt::Display for Divergence {
             }
             (None, None) => f.write_str("the result differs from the recorded one"),
         }?;
+        if self.same_code {
+            return f.write_str("; the source of the workflow is what recorded it, so it depends on something that is not recorded (find it with `cargo aether check`, and with `Sim::check_deterministic`), or a function that it calls was changed");
+        }
         f.write_str("; keep a path for it with `cx.version(..)`, keep the former function as a version of its own, or restore the code that recorded it")
     }
 }

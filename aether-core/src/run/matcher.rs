@@ -152,8 +152,13 @@ impl Run {
         recorded: Option<CommandSummary>,
         requested: Option<CommandSummary>,
     ) -> Pending<T> {
-        let divergence =
-            Divergence { run: self.id.clone(), recorded, requested, changes: ValueChanges::default() };
+        let divergence = Divergence {
+            run: self.id.clone(),
+            recorded,
+            requested,
+            changes: ValueChanges::default(),
+            same_code: self.is_of_same_code(),
+        };
         self.stop(Fault::Diverged(Box::new(divergence)))
     }
 
@@ -165,7 +170,13 @@ impl Run {
         changes: ValueChanges,
     ) -> Pending<T> {
         let run = self.id.clone();
-        let divergence = Divergence { run, recorded: Some(recorded), requested: Some(requested), changes };
+        let divergence = Divergence {
+            run,
+            recorded: Some(recorded),
+            requested: Some(requested),
+            changes,
+            same_code: self.is_of_same_code(),
+        };
         self.stop(Fault::Diverged(Box::new(divergence)))
     }
 
@@ -200,6 +211,9 @@ impl Run {
         // slip in between. Taking an answer wakes the command whose answer is next, or, after the last one, every
         // command that waits at the frontier.
         let taken = poll_fn(|cx| {
+            if self.holds_back(cx) {
+                return Poll::Pending;
+            }
             let taken = self.lock().history.take_delivery(command.place(), cx.waker());
             taken.map_or(Poll::Pending, Poll::Ready)
         })
@@ -224,7 +238,7 @@ impl Run {
     pub(crate) async fn wait_for_frontier(&self, command: &CommandId) {
         // A live effect that started earlier would mix its answer into the recorded order of deliveries.
         poll_fn(|cx| {
-            if self.lock().history.pass_frontier(command, cx.waker()) {
+            if !self.holds_back(cx) && self.lock().history.pass_frontier(command, cx.waker()) {
                 Poll::Ready(())
             } else {
                 Poll::Pending

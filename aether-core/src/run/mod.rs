@@ -4,6 +4,7 @@
 //! below.
 
 pub(crate) mod append;
+pub(crate) mod branches;
 pub(crate) mod budgets;
 pub(crate) mod cancel;
 pub(crate) mod changes;

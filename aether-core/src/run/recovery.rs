@@ -120,6 +120,9 @@ impl Run {
     /// Waits until this command's answer is the next one to be delivered, without taking it.
     pub(crate) async fn due(&self, command: &CommandId) {
         poll_fn(|cx| {
+            if self.holds_back(cx) {
+                return Poll::Pending;
+            }
             let due = self.lock().history.is_due(command.place(), cx.waker());
             if due { Poll::Ready(()) } else { Poll::Pending }
         })
@@ -197,11 +200,6 @@ impl Run {
         self.lock().history.replays("")
     }
 
-    /// How many items of an `each`, from the first one on, history may hold commands of.
-    pub(crate) fn begun_items(&self, each: &CommandId) -> usize {
-        self.lock().history.items_of(each.place())
-    }
-
     /// The divergence of a run that ended before history did.
     pub(crate) fn leftover(&self) -> Option<Fault> {
         let state = self.lock();
@@ -211,7 +209,13 @@ impl Run {
 
     fn divergence(&self, recorded: CommandSummary, requested: Option<CommandSummary>) -> Fault {
         let (run, recorded) = (self.id.clone(), Some(recorded));
-        Fault::Diverged(Box::new(Divergence { run, recorded, requested, changes: ValueChanges::default() }))
+        Fault::Diverged(Box::new(Divergence {
+            run,
+            recorded,
+            requested,
+            changes: ValueChanges::default(),
+            same_code: self.is_of_same_code(),
+        }))
     }
 
     /// Number of recorded answers, and of answers that were matched.

@@ -2,7 +2,8 @@
 //!
 //! Promise: a line or span of workflow code is dropped only where the journal shows that the code ran before, or where a
 //! run that is only released drops what its code holds. Steps' bodies, the engine, and what is said of a panic are never
-//! silenced. Nothing is looked up in a run that was never interrupted, or where no subscriber listens.
+//! silenced. Arguments of a line or span that is dropped are evaluated as they were when it was written. Nothing is looked up
+//! in a run that was never interrupted, or where no subscriber listens.
 //!
 //! Replayed and live code may run in one poll: an await that history answers returns at once, and the code after it may
 //! be beyond the frontier. So the switch is made at each await, where an effect is entered and left, and not around the
@@ -184,32 +185,48 @@ impl<F: Future> Future for ComputedAgain<F> {
 #[allow(clippy::disallowed_types, reason = "made once, and the same whoever makes it")]
 static NOWHERE: std::sync::OnceLock<Dispatch> = std::sync::OnceLock::new();
 
-/// Drops everything, but what is said while this thread panics: the run ends there, and no one says it again. Not
-/// `Dispatch::none()`: that one is not registered, so a log line that is reached for the first time in replayed code would
+/// Answers what is asked of a subscriber as this thread's own one would, and drops what it is given, but for what is said
+/// while this thread panics: the run ends there, and no one says it again.
+///
+/// The macros of `tracing` evaluate their arguments only for who is enabled. Were this subscriber less interested than the
+/// thread's own one, an argument that changes something (`info!(job = ?queue.pop())`) would change it in the first run alone,
+/// and a replay would go on in another state.
+///
+/// A span that is dropped goes by the id of the span around the code, which is that of the run and outlives it: it can be
+/// the parent of a span that is not dropped. Where there is none, a dropped span is disabled: subscribers need not bear an id
+/// that they have not given.
+///
+/// Not `Dispatch::none()`: that one is not registered, so a log line that is reached for the first time in replayed code would
 /// be marked as of interest to no one, for the whole life of the process.
 struct Nowhere;
 
 impl Nowhere {
-    /// Who is told of a panic.
-    fn told(told: impl FnOnce(&Dispatch) -> bool) -> bool {
-        std::thread::panicking()
-            && SILENCED
-                .try_with(|silenced| {
-                    silenced.try_borrow().is_ok_and(|it| it.as_ref().is_some_and(|it| told(&it.listener)))
-                })
-                .unwrap_or(false)
+    /// Asks who listens on this thread otherwise.
+    fn ask<T>(question: impl FnOnce(&Dispatch) -> T) -> Option<T> {
+        SILENCED
+            .try_with(|silenced| {
+                silenced.try_borrow().ok().and_then(|it| it.as_ref().map(|it| question(&it.listener)))
+            })
+            .ok()
+            .flatten()
+    }
+
+    /// The id of the span around the code.
+    fn around() -> Option<Id> {
+        Self::ask(|listener| listener.current_span().id().cloned()).flatten()
     }
 }
 
 impl Subscriber for Nowhere {
-    /// `never`, so that lines that the program's own subscriber does not want stay as cheap as they were.
+    /// `never` counts for nothing where another subscriber is interested, and makes it be asked line by line; and lines that
+    /// the program's own subscriber does not want stay as cheap as they were.
     fn register_callsite(&self, _: &'static Metadata<'static>) -> Interest {
         Interest::never()
     }
 
-    /// Lines only: a span would outlive the panic, and be closed by another subscriber than the one that opened it.
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        metadata.is_event() && Self::told(|listener| listener.enabled(metadata))
+        let is_enabled = Self::ask(|listener| listener.enabled(metadata)).unwrap_or(false);
+        is_enabled && (!metadata.is_span() || Self::around().is_some())
     }
 
     /// The most verbose hint of all subscribers counts: this one must not raise it.
@@ -218,17 +235,19 @@ impl Subscriber for Nowhere {
     }
 
     fn new_span(&self, _: &Attributes<'_>) -> Id {
-        Id::from_u64(1)
+        Self::around().unwrap_or_else(|| Id::from_u64(u64::MAX))
     }
 
     fn record(&self, _: &Id, _: &Record<'_>) {}
     fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    /// Lines only: a span would outlive the panic, and be closed by another subscriber than the one that opened it.
     fn event(&self, event: &Event<'_>) {
-        Self::told(|listener| {
-            listener.event(event);
-            true
-        });
+        if std::thread::panicking() {
+            Self::ask(|listener| listener.event(event));
+        }
     }
+
     fn enter(&self, _: &Id) {}
     fn exit(&self, _: &Id) {}
 }

@@ -1,33 +1,30 @@
-//! Concurrency inside a run: `join`, `race` and `each`, whose branches get child scopes.
+//! Concurrency inside a run: `join` and `race`, whose branches get child scopes.
 //!
 //! Promise: the ids of commands in a branch depend on the branch's number, never on the order in which branches are
-//! polled or finish. A race is decided once, in the journal; on replay only the winner is polled.
+//! polled or finish. The branches of a join begin in their order, before one of them is answered. A race is decided once, in the
+//! journal; on replay only the winner is polled.
 
-use futures_util::StreamExt as _;
 use std::future::{Future, poll_fn};
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::task::{Context, Poll};
+use std::task::Poll;
 
 use futures_util::future::maybe_done;
-use futures_util::stream::FuturesUnordered;
 
 use crate::journal::event::{Event, RaceDecided};
 use crate::journal::history::record::RecordedResult;
 use crate::run::claim::Run;
 use crate::run::matcher::Matched;
-use crate::sched::AtomicUsize;
 use crate::vocabulary::id::CommandId;
 use crate::vocabulary::outcome::EffectClass;
 use crate::workflow::context::{Cx, too_deep_fault};
-use crate::workflow::gate::{Effect, WorkflowCode, recorded_wrapper};
+use crate::workflow::gate::{Effect, WorkflowCode};
 use crate::workflow::ticket::Ticket;
 
 /// Gives branches their scopes.
 #[derive(Debug)]
 pub struct Fork {
-    parent: Cx,
+    pub(super) parent: Cx,
     too_deep: bool,
 }
 
@@ -71,19 +68,6 @@ pub trait Racer {}
 #[diagnostic::do_not_recommend]
 impl<F: Clone> Racer for F {}
 
-/// The body of [`Cx::each`]: it borrows what it reads, and changes only what is its own, because its branches run side by
-/// side. Implemented for every body that is `Clone`: a closure that borrows a variable mutably is not.
-#[diagnostic::on_unimplemented(
-    message = "[AE0123] a branch of `cx.each` changes a variable that is not its own, or owns a value that is not `Clone`",
-    label = "not a body of an each",
-    note = "branches run side by side: return the value from the branch, and `cx.each` collects the values in the order of the items; change the variable with them behind the await",
-    note = "a body may own a value only if that is `Clone`, because every branch gets one: borrow it in the branch, or derive `Clone` for its type"
-)]
-pub trait EachBody: Clone {}
-
-#[diagnostic::do_not_recommend]
-impl<F: Clone> EachBody for F {}
-
 /// A tuple of two to eight branches with values of one type, of which the first to finish wins.
 #[diagnostic::on_unimplemented(
     message = "`cx.race` takes a tuple of two to eight branches with values of one type",
@@ -112,7 +96,12 @@ macro_rules! tuples {
                     let branch = self.$number;
                     let mut $branch = pin!(maybe_done(WorkflowCode::of(cx.log_scope(), async move { branch(&mut cx).await })));
                 )+
+                let mut begun = false;
                 poll_fn(|w| {
+                    if !std::mem::replace(&mut begun, true) {
+                        let _beginning = fork.parent.run.begin_branches();
+                        $(let _answered_behind_it = $branch.as_mut().poll(w);)+
+                    }
                     let mut done = true;
                     $(done &= $branch.as_mut().poll(w).is_ready();)+
                     if done { Poll::Ready(()) } else { Poll::Pending }
@@ -247,50 +236,6 @@ impl Cx {
             }
         })
     }
-
-    /// Runs `body` for every item, concurrently, and returns the values in the order of the items.
-    ///
-    /// ```
-    /// # use aether_core::workflow::Cx;
-    /// # async fn workflow(cx: &mut Cx) {
-    /// let drawn: Vec<u64> = cx.each(0..10, async |cx: &mut Cx, i| cx.random().await % (i + 1)).limit(4).await;
-    /// # }
-    /// ```
-    pub fn each<I, T, F, R>(&mut self, items: I, body: F) -> Each<impl Future<Output = Vec<R>>>
-    where
-        I: IntoIterator<Item = T>,
-        F: AsyncFnOnce(&mut Cx, T) -> R + EachBody,
-    {
-        let (mut ticket, fork) = self.fork("each");
-        let items: Vec<T> = items.into_iter().collect();
-        let limit = Arc::new(AtomicUsize::new(usize::MAX));
-        let chosen = Arc::clone(&limit);
-        let effect = Effect::new(async move {
-            ticket.enter().await;
-            fork.check().await;
-            let begun = ticket.run.begun_items(&ticket.command);
-            let mut values: Vec<Option<R>> = items.iter().map(|_| None).collect();
-            let mut waiting = items.into_iter().enumerate().map(|(number, item)| {
-                let mut cx = fork.branch('i', number);
-                let body = body.clone();
-                WorkflowCode::of(cx.log_scope(), async move { (number, body(&mut cx, item).await) })
-            });
-            let limit = chosen.load(Ordering::Relaxed).max(1);
-            // What was begun under a higher limit is in history, and must be asked for before anything live happens.
-            let first = limit.max(begun);
-            let mut running: FuturesUnordered<_> = waiting.by_ref().take(first).collect();
-            while let Some((number, value)) = running.next().await {
-                if let Some(slot) = values.get_mut(number) {
-                    *slot = Some(value);
-                }
-                if running.len() < limit {
-                    running.extend(waiting.next());
-                }
-            }
-            values.into_iter().flatten().collect()
-        });
-        Each { effect, limit }
-    }
 }
 
 /// The winner of a decided race. Does not take the race's answer yet, because the winner's own answers come first.
@@ -335,35 +280,3 @@ async fn decide(run: &Arc<Run>, command: &CommandId, winner: usize, losers: &[St
     events.insert(uncalled, decided.into());
     run.append(events, extras);
 }
-
-/// The effect of [`Cx::each`].
-#[must_use = "an effect does nothing until it is awaited"]
-#[derive(Debug)]
-pub struct Each<F> {
-    effect: Effect<F>,
-    limit: Arc<AtomicUsize>,
-}
-
-impl<F> Each<F> {
-    /// Runs at most `limit` items at a time, and at least one. Without it, all of them run at once.
-    ///
-    /// ```
-    /// # use aether_core::workflow::Cx;
-    /// # async fn workflow(cx: &mut Cx) {
-    /// let drawn = cx.each(0..100, async |cx: &mut Cx, _| cx.random().await).limit(4).await;
-    /// # }
-    /// ```
-    pub fn limit(self, limit: usize) -> Self {
-        self.limit.store(limit, Ordering::Relaxed);
-        self
-    }
-}
-
-impl<F: Future> Future for Each<F> {
-    type Output = F::Output;
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
-        Pin::new(&mut self.effect).poll(cx)
-    }
-}
-
-recorded_wrapper!(Each<F>, effect);

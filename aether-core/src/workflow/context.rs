@@ -48,7 +48,6 @@ use crate::workflow::ticket::{Marks, Ticket};
 /// notify(cx, &format!("{receipt}, opened {opened}")).await?;
 /// # Ok(()) }
 /// ```
-#[derive(Debug)]
 pub struct Cx {
     pub(crate) run: Arc<Run>,
     /// Starts and follows child runs; `None` in a replay that executes nothing.
@@ -61,6 +60,18 @@ pub struct Cx {
     marks: Marks,
     /// What was said of the next command, in addition.
     next_marks: Marks,
+}
+
+/// Only what every replay shows too.
+impl std::fmt::Debug for Cx {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (run, workflow) = (&self.run.id, &self.def.name);
+        f.debug_struct("Cx")
+            .field("run", run)
+            .field("workflow", workflow)
+            .field("scope", &self.path)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Cx {

@@ -9,6 +9,7 @@ pub(crate) mod context;
 mod draws;
 
 pub(crate) mod branch;
+mod each;
 
 pub(crate) mod signal;
 
@@ -35,10 +36,11 @@ pub(crate) mod ticket;
 pub(crate) mod wait;
 
 pub use ask::{ApprovalRequest, Question};
-pub use branch::{Branches, Each, EachBody, Fork, Racer, Racers};
+pub use branch::{Branches, Fork, Racer, Racers};
 pub use child::{Child, ChildRun};
 pub use context::{Cx, call_step, inline_workflow, step_body, workflow_body};
 pub use definition::Workflow;
+pub use each::{Each, EachBody};
 #[cfg(aether_dst)]
 pub use gate::Polled;
 pub use gate::{BoxEffect, Effect, Phase, Recorded, current_run, gate, phase};

@@ -45,11 +45,12 @@ fn step(
     let effect = options.as_ref().map(|options| options.effect);
     let (macros, module) = (std::mem::take(&mut common.macros), std::mem::take(&mut common.module));
     let mut shape = shape::step(&function, common, owner, effect, &mut diagnostics);
-    if let Some(options) = &options {
-        rules::closures_over_arguments(options, &shape, &mut diagnostics);
-    }
     let context =
         BodyContext { signature: &function.sig, allows: &shape.allows, macros: &macros, module: &module };
+    if let Some(options) = &options {
+        rules::closures_over_arguments(options, &shape, &mut diagnostics);
+        options.closures().for_each(|(_, closure)| visit::closure(closure, &context, &mut diagnostics));
+    }
     visit::step(&function.block, effect, &context, &mut diagnostics);
     shape.warnings = diagnostics.take_warnings();
     match options {

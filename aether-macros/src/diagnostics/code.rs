@@ -191,6 +191,9 @@ codes! {
     MARK_TWICE = "AE0131",
         why: "a name has one version in a run, and it could be one that only the other place has a path for",
         help: "give every place of this name the same range and the same method, or give the second change a name of its own";
+    OPTIONAL_CHANGE = "AE0133",
+        why: "the arguments of a log line are evaluated where its level is on, and those of a debug assertion in a debug build, so a process with other settings would go on in another state",
+        help: "change it before, and give the macro the value";
 }
 
 #[cfg(test)]

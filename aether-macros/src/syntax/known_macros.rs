@@ -30,9 +30,9 @@ const TRANSPARENT: &[&str] = &[
     "json",
 ];
 
-/// Macros that leave the function only by panic, but evaluate their arguments only under some log level or build
-/// profile: an await in them would be there in one process and not in the next.
-const QUIET: &[&str] = &[
+/// Macros that evaluate their arguments only where a log level is on: an await in them would be there in one process and not
+/// in the next.
+const LOGGING: &[&str] = &[
     "trace",
     "debug",
     "info",
@@ -46,9 +46,13 @@ const QUIET: &[&str] = &[
     "info_span",
     "warn_span",
     "error_span",
-    "debug_assert",
-    "debug_assert_eq",
-    "debug_assert_ne",
+];
+
+/// Macros that evaluate their arguments only in a debug build.
+const DEBUG_ONLY: &[&str] = &["debug_assert", "debug_assert_eq", "debug_assert_ne"];
+
+/// Macros of the compiler, which evaluate nothing.
+const COMPILED: &[&str] = &[
     "cfg",
     "env",
     "option_env",
@@ -110,6 +114,27 @@ const HARMLESS: &[&str] = &[
     "writedoc",
 ];
 
+/// When the arguments of a macro are evaluated.
+pub(crate) enum Evaluated {
+    /// Where a log level is on.
+    AtLevel,
+    /// In a debug build.
+    InDebug,
+}
+
+/// When the arguments of a macro are evaluated, if not always.
+pub(crate) fn evaluated(name: &str) -> Option<Evaluated> {
+    if LOGGING.contains(&name) {
+        return Some(Evaluated::AtLevel);
+    }
+    DEBUG_ONLY.contains(&name).then_some(Evaluated::InDebug)
+}
+
+/// Whether a macro leaves the function only by panic, and does not always evaluate its arguments.
+fn is_quiet(name: &str) -> bool {
+    evaluated(name).is_some() || COMPILED.contains(&name)
+}
+
 /// Last segment of the macro's path.
 pub(crate) fn name(mac: &Macro) -> String {
     mac.path.segments.last().map(|last| last.ident.to_string()).unwrap_or_default()
@@ -118,7 +143,8 @@ pub(crate) fn name(mac: &Macro) -> String {
 /// Whether it is known that nothing hides in what the macro expands to but its arguments.
 pub(crate) fn is_known(mac: &Macro) -> bool {
     let name = name(mac);
-    [TRANSPARENT, QUIET, LEAVING, CONCURRENT, HARMLESS].iter().any(|list| list.contains(&name.as_str()))
+    is_quiet(&name)
+        || [TRANSPARENT, LEAVING, CONCURRENT, HARMLESS].iter().any(|list| list.contains(&name.as_str()))
 }
 
 /// Whether awaits in the arguments can be seen and rewritten.
@@ -130,7 +156,7 @@ pub(crate) fn is_transparent(mac: &Macro) -> bool {
 /// Whether the macro may return from the function or leave a loop.
 pub(crate) fn may_leave(mac: &Macro) -> bool {
     let name = name(mac);
-    !TRANSPARENT.contains(&name.as_str()) && !QUIET.contains(&name.as_str())
+    !TRANSPARENT.contains(&name.as_str()) && !is_quiet(&name)
 }
 
 /// Whether the macro polls futures by itself.
@@ -140,7 +166,7 @@ pub(crate) fn is_concurrent(mac: &Macro) -> bool {
 
 /// The first literal of a formatting macro that prints an address.
 pub(crate) fn address_format(mac: &Macro) -> Option<Literal> {
-    if !is_transparent(mac) && !QUIET.contains(&name(mac).as_str()) {
+    if !is_transparent(mac) && !is_quiet(&name(mac)) {
         return None;
     }
     mac.tokens.clone().into_iter().find_map(|token| match token {

@@ -158,8 +158,11 @@ pub(crate) async fn drive(run: &Arc<Run>, body: BoxFuture<'static, Completion>) 
         if woken.0.load(Ordering::Acquire) {
             return Poll::Pending;
         }
-        // 7; unless marks wait that the run has passed. They wake the task.
+        // 7; unless marks wait that the run has passed, or items that began under a higher limit. They wake the task.
         if run.release_marks() {
+            return Poll::Pending;
+        }
+        if run.release_item() {
             return Poll::Pending;
         }
         if let Some(fault) = run.stuck() {

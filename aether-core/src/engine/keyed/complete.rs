@@ -195,6 +195,22 @@ pub(super) async fn put(
     record: &StartRecord,
     due_at: Timestamp,
 ) -> Result<bool, StoreError> {
-    let next = record.write(&start.name, &start.workflow, due_at, start.revision)?;
+    let next = record.write(&start.name, &start.workflow, (now(inner), due_at), start.revision)?;
     inner.shared.store.put_keyed_start(next, start.revision).await
+}
+
+/// Writes a record anew that was written by a clock that was ahead, if this one is to be believed; says whether it did.
+pub(super) async fn bring_back(
+    inner: &Inner,
+    start: &KeyedStart,
+    record: &StartRecord,
+) -> Result<bool, StoreError> {
+    let Some((record, due_at)) = record.brought_back(start.due_at, now(inner)) else { return Ok(false) };
+    if !inner.steady.is_steady(&*inner.shared.environment) {
+        return Ok(false);
+    }
+    // Where it is not there any more, another one has written it.
+    put(inner, start, &record, due_at).await?;
+    inner.wake_gathering.notify_one();
+    Ok(true)
 }

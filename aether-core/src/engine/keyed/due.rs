@@ -1,6 +1,6 @@
 //! Looking for keyed starts whose time has come: what is gathered begins, what is decided is created, what is over goes.
 //!
-//! Promise: a start that was answered begins even if the process that answered it is gone.
+//! Promise: a start that was answered begins even if the process that answered it is gone, and its clock was wrong.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -9,7 +9,7 @@ use futures_util::future::select;
 use jiff::Timestamp;
 
 use crate::engine::inner::{Inner, now};
-use crate::engine::keyed::complete::{HELD, complete, put};
+use crate::engine::keyed::complete::{HELD, bring_back, complete, put};
 use crate::engine::keyed::record::{Stage, Standing, StartRecord};
 use crate::store::error::StoreError;
 use crate::store::queues::{DueStarts, KeyedStart};
@@ -17,13 +17,25 @@ use crate::vocabulary::environment::{Environment, later};
 
 /// How many records are read at a time.
 const BATCH: usize = 256;
+/// How often records are looked for that a clock put far off.
+const SEARCH: Duration = Duration::from_secs(300);
+/// What is due later than this is looked at then. Those before it begin, or the next start with their key brings them back.
+const FAR_OFF: Duration = Duration::from_secs(32 * 24 * 3_600);
 
 /// Completes due keyed starts until the engine stops.
 pub(crate) async fn complete_starts(inner: Weak<Inner>, environment: Arc<dyn Environment>, poll: Duration) {
+    let mut searched: Option<Duration> = None;
     loop {
         // Held for no longer than a look, so that an engine without users goes, and its store with it.
         let (wake, next) = {
             let Some(inner) = inner.upgrade().filter(|inner| !inner.is_stopping()) else { return };
+            let is_time = searched.is_none_or(|at| environment.monotonic().saturating_sub(at) >= SEARCH);
+            if inner.steady.is_steady(&*environment) && is_time {
+                searched = Some(environment.monotonic());
+                if let Err(error) = search(&inner).await {
+                    tracing::debug!(target: "aether::engine", %error, "cannot look for keyed starts that are far off");
+                }
+            }
             let next = look_unless_drained(&inner, poll).await.unwrap_or_else(|error| {
                 if !matches!(error, StoreError::NoQueues { .. }) {
                     tracing::warn!(target: "aether::engine", %error, "cannot look for keyed starts that are due");
@@ -66,6 +78,31 @@ async fn look(inner: &Arc<Inner>, poll: Duration) -> Result<Option<Timestamp>, S
             return Ok(None);
         }
     }
+}
+
+/// Brings back what a clock that was ahead has put far off.
+async fn search(inner: &Arc<Inner>) -> Result<(), StoreError> {
+    let mut query = DueStarts {
+        now: Timestamp::MAX,
+        workflows: inner.workflow_names(),
+        after: Some((later(now(inner), FAR_OFF), String::new())),
+        limit: BATCH,
+    };
+    while inner.takes_runs() {
+        let page = inner.shared.store.due_starts(query.clone()).await?;
+        query.after = page.last().map(|last| (last.due_at, last.name.clone()));
+        for start in &page {
+            let Some(_admission) = inner.admit().await else { return Ok(()) };
+            // One that cannot be read is told when it is due.
+            if let Ok(record) = StartRecord::read(start) {
+                bring_back(inner, start, &record).await?;
+            }
+        }
+        if page.len() < BATCH {
+            return Ok(());
+        }
+    }
+    Ok(())
 }
 
 async fn complete_due(inner: &Arc<Inner>, start: &KeyedStart) -> Result<(), StoreError> {

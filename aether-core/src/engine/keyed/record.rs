@@ -2,6 +2,8 @@
 //!
 //! Promise: what this build writes every later one reads.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
@@ -10,6 +12,7 @@ use crate::engine::create::NewRunOf;
 use crate::engine::inner::Inner;
 use crate::store::error::StoreError;
 use crate::store::queues::KeyedStart;
+use crate::vocabulary::environment::later;
 use crate::vocabulary::id::RunId;
 use crate::vocabulary::labels::Labels;
 use crate::vocabulary::payload::Payload;
@@ -21,6 +24,9 @@ fn fresh_revision(run: &RunId) -> u64 {
     let start = digest.iter().take(7).fold(0_u64, |number, byte| number << 8 | u64::from(*byte));
     start.saturating_add(1)
 }
+
+/// How far the clocks of two workers may be apart.
+const APART: Duration = Duration::from_secs(60);
 
 /// How far the start of a run has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -54,6 +60,9 @@ pub(super) struct StartRecord {
     pub(super) until: Option<Timestamp>,
     /// The run that is to be cancelled for this one.
     pub(super) replaces: Option<RunId>,
+    /// When this was written, by the clock that its times are of; former builds did not say.
+    #[serde(default)]
+    pub(super) noted_at: Option<Timestamp>,
 }
 
 impl StartRecord {
@@ -69,6 +78,7 @@ impl StartRecord {
             terms: new.terms.clone(),
             until: None,
             replaces: None,
+            noted_at: None,
         }
     }
 
@@ -79,15 +89,29 @@ impl StartRecord {
         })
     }
 
-    /// The record as the store keeps it, in place of revision `replaces`.
+    /// The record, and when it is due, as this clock would have had it, where it was written by one that is far ahead of
+    /// `now`: that clock was wrong for a moment, and what it promised for its hour would wait until that hour has come.
+    pub(super) fn brought_back(&self, due_at: Timestamp, now: Timestamp) -> Option<(Self, Timestamp)> {
+        let noted_at = self.noted_at.filter(|noted_at| *noted_at > later(now, APART))?;
+        let back = |at: Timestamp| match Duration::try_from(at.duration_since(noted_at)) {
+            Ok(wait) => later(now, wait),
+            // Of a clock that was right.
+            Err(_) => at,
+        };
+        let record = Self { until: self.until.map(back), noted_at: Some(now), ..self.clone() };
+        Some((record, back(due_at)))
+    }
+
+    /// The record as the store keeps it from `now` on, in place of revision `replaces`.
     pub(super) fn write(
         &self,
         name: &str,
         workflow: &str,
-        due_at: Timestamp,
+        (now, due_at): (Timestamp, Timestamp),
         replaces: u64,
     ) -> Result<KeyedStart, StoreError> {
-        let record = Payload::encode(self).map_err(|error| StoreError::Unencodable {
+        let record = Self { noted_at: Some(now), ..self.clone() };
+        let record = Payload::encode(&record).map_err(|error| StoreError::Unencodable {
             what: format!("the start of run `{}`", self.run),
             reason: error.to_string(),
         })?;
@@ -122,4 +146,46 @@ pub(super) enum Standing {
 /// Whether a keyed start is that of this run, which may not be there yet.
 pub(crate) fn is_gathered_for(start: &KeyedStart, run: &RunId) -> bool {
     StartRecord::read(start).is_ok_and(|record| record.run == *run)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::vocabulary::labels::Labels;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    fn noted(noted_at: i64, until: i64) -> StartRecord {
+        StartRecord {
+            stage: Stage::Gathering,
+            run: RunId::from("r".to_owned()),
+            module: "m".into(),
+            version: 1,
+            input: Payload::null(),
+            labels: Labels::default(),
+            traceparent: None,
+            terms: StartTerms::default(),
+            until: Some(at(until)),
+            replaces: None,
+            noted_at: Some(at(noted_at)),
+        }
+    }
+
+    #[test]
+    fn times_of_a_clock_that_was_ahead_are_brought_back() {
+        let now = at(1_000);
+        let (record, due_at) = noted(90_000, 90_600).brought_back(at(90_010), now).unwrap();
+        assert_eq!((record.until, due_at, record.noted_at), (Some(at(1_600)), at(1_010), Some(now)));
+        // It has been brought back.
+        assert!(record.brought_back(due_at, now).is_none());
+        // The end of the gathering is of a clock that was right.
+        let (record, due_at) = noted(90_000, 1_500).brought_back(at(1_500), now).unwrap();
+        assert_eq!((record.until, due_at), (Some(at(1_500)), at(1_500)));
+        // Clocks are a little apart, and windows may be long.
+        assert!(noted(1_060, 9_000_000).brought_back(at(9_000_000), now).is_none());
+        let of_a_former_build = StartRecord { noted_at: None, ..noted(0, 90_600) };
+        assert!(of_a_former_build.brought_back(at(90_600), now).is_none());
+    }
 }

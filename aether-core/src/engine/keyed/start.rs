@@ -11,7 +11,7 @@ use crate::engine::admission::Admission;
 use crate::engine::create::NewRunOf;
 use crate::engine::inner::{Inner, now};
 use crate::engine::keyed::batch::Batch;
-use crate::engine::keyed::complete::{Completed, complete, end_replaced, put};
+use crate::engine::keyed::complete::{Completed, bring_back, complete, end_replaced, put};
 use crate::engine::keyed::key::{KeyError, KeyKind, Singleton, check};
 use crate::engine::keyed::record::{Stage, Standing, StartRecord};
 use crate::engine::same_input::{first_input, is_same_input};
@@ -88,7 +88,13 @@ impl Keyed {
                     inner.shared.store.remove_keyed_start(&name, start.revision).await?;
                     continue;
                 }
-                Some(start) => Some((StartRecord::read(&start)?, start)),
+                Some(start) => {
+                    let record = StartRecord::read(&start)?;
+                    if bring_back(inner, &start, &record).await? {
+                        continue;
+                    }
+                    Some((record, start))
+                }
                 None => None,
             };
             // Behind that look: a record goes only when its run is there.
@@ -229,7 +235,8 @@ impl Attempt<'_> {
         due_at: Timestamp,
         replaces: u64,
     ) -> Result<Option<KeyedStart>, StoreError> {
-        let start = record.write(self.name, self.new.workflow.def.name, due_at, replaces)?;
+        let times = (now(self.inner), due_at);
+        let start = record.write(self.name, self.new.workflow.def.name, times, replaces)?;
         let put = self.inner.shared.store.put_keyed_start(start.clone(), replaces).await?;
         Ok(put.then_some(start))
     }

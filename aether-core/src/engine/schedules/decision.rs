@@ -2,14 +2,20 @@
 //!
 //! Promise: a function of the schedule, the time, and whether an earlier run is open. It reads no clock and no store.
 
+use std::time::Duration;
+
 use jiff::{SignedDuration, Timestamp};
 
 use crate::engine::schedules::jitter::delay_ms;
 use crate::policy::cron::{Cron, CronError};
 use crate::store::schedules::{CatchUp, Overlap, ScheduleRecord, ScheduleSpec, Tick, TickOutcome};
+use crate::vocabulary::environment::later;
 
 /// A tick that is late by no more than this is not missed.
 pub(super) const LATE: SignedDuration = SignedDuration::from_secs(60);
+
+/// How far the clocks of two workers may be apart.
+pub(super) const AHEAD: Duration = Duration::from_secs(60);
 
 /// How many ticks one decision starts. The next look decides the others.
 const STARTS: usize = 16;
@@ -23,6 +29,12 @@ pub(super) fn cron_of(spec: &ScheduleSpec) -> Result<Cron, CronError> {
 pub(super) fn aim(schedule: &mut ScheduleRecord, cron: &Cron, next: Timestamp) {
     schedule.next = next;
     schedule.delay_ms = delay_ms(&schedule.name, &schedule.spec, cron, next);
+}
+
+/// Whether ticks are decided that a clock like this one would decide later: another one was ahead.
+pub(super) fn is_aimed_too_far(schedule: &ScheduleRecord, cron: &Cron, now: Timestamp) -> bool {
+    let latest = later(now, AHEAD);
+    schedule.next > cron.due_after(latest) || schedule.starting.iter().any(|at| *at > latest)
 }
 
 /// Whether a tick waits until the run of the one before has ended.
@@ -80,6 +92,12 @@ pub(super) fn decide(
             decided.keep(Tick { at, until: at, outcome: TickOutcome::Overlapped, noted_at: Some(now) });
         }
     } else {
+        // Started before a clock was set back, and perhaps deleted since.
+        let has_started = |at: &Timestamp| {
+            let is_it = |tick: &Tick| tick.at == *at && tick.outcome == TickOutcome::Started;
+            schedule.recent.iter().any(is_it)
+        };
+        newest.retain(|at| !has_started(at));
         decided.last = newest.last().copied().or(decided.last);
         decided.starting = newest;
     }

@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use crate::engine::admission::Admission;
 use crate::engine::inner::{Inner, now};
 use crate::engine::operate::send_end_request;
-use crate::engine::schedules::decision::{cron_of, decide};
+use crate::engine::schedules::decision::{AHEAD, aim, cron_of, decide, is_aimed_too_far};
 use crate::engine::schedules::error::ScheduleError;
 use crate::engine::schedules::handle::{self, change, find, linked, run_id};
 use crate::engine::start::StartError;
@@ -25,6 +25,8 @@ use crate::vocabulary::environment::{Environment, later};
 
 /// How often a worker looks, at most. An engine that polls less often looks when it polls.
 const LOOK: Duration = Duration::from_secs(1);
+/// How often schedules are looked for that a clock has aimed too far.
+const SEARCH: Duration = Duration::from_secs(300);
 /// How many schedules are read at a time.
 const BATCH: usize = 256;
 /// How many are advanced at the same time, so that their writes share commits.
@@ -33,10 +35,18 @@ const AT_ONCE: usize = 64;
 /// Looks for due ticks until the engine stops.
 pub(crate) async fn tick(inner: Weak<Inner>, environment: Arc<dyn Environment>, poll: Duration) {
     let pause = poll.max(LOOK);
+    let mut searched: Option<Duration> = None;
     loop {
         // Held for no longer than a look, so that an engine without users goes, and its store with it.
         let (wake, next) = {
             let Some(inner) = inner.upgrade().filter(|inner| inner.takes_runs()) else { return };
+            let is_time = searched.is_none_or(|at| environment.monotonic().saturating_sub(at) >= SEARCH);
+            if inner.steady.is_steady(&*environment) && is_time {
+                searched = Some(environment.monotonic());
+                if let Err(error) = aim_again(&inner).await {
+                    tracing::debug!(target: "aether::engine", %error, "cannot look for schedules that are aimed too far");
+                }
+            }
             let next = look(&inner, pause).await.unwrap_or_else(|error| {
                 tracing::warn!(target: "aether::engine", %error, "cannot look for schedules that are due");
                 None
@@ -72,6 +82,49 @@ async fn look(inner: &Arc<Inner>, pause: Duration) -> Result<Option<Timestamp>, 
             return Ok(next);
         }
     }
+}
+
+/// Aims schedules anew of which a clock that was ahead has decided ticks whose time has not come.
+async fn aim_again(inner: &Arc<Inner>) -> Result<(), StoreError> {
+    let mut query = DueSchedules {
+        now: Timestamp::MAX,
+        workflows: inner.workflow_names(),
+        after: Some((later(now(inner), AHEAD), String::new())),
+        limit: BATCH,
+    };
+    while inner.takes_runs() {
+        let page = inner.shared.store.due_schedules(query.clone()).await?;
+        query.after = page.last().and_then(|last| last.due_at().map(|due| (due, last.name.clone())));
+        for schedule in &page {
+            let Some(_admission) = inner.admit().await else { return Ok(()) };
+            if let Err(error) = aim_one_again(inner, schedule).await {
+                tracing::warn!(target: "aether::engine", schedule = schedule.name, %error, "cannot aim a schedule again");
+            }
+        }
+        if page.len() < BATCH {
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+async fn aim_one_again(inner: &Inner, schedule: &ScheduleRecord) -> Result<(), ScheduleError> {
+    let now = now(inner);
+    let cron = cron_of(&schedule.spec)?;
+    if !is_aimed_too_far(schedule, &cron, now) {
+        return Ok(());
+    }
+    tracing::warn!(
+        target: "aether::engine", schedule = schedule.name, next = %schedule.next,
+        "a clock that was ahead has decided ticks of a schedule whose time has not come: it ticks again from now on"
+    );
+    change(inner, &schedule.name, |schedule| {
+        if is_aimed_too_far(schedule, &cron, now) {
+            schedule.starting.retain(|at| *at <= now);
+            aim(schedule, &cron, cron.due_after(now));
+        }
+    })
+    .await
 }
 
 /// Advances one schedule; returns when to look at it again, if that is soon.

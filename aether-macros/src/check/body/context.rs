@@ -25,15 +25,22 @@ pub(crate) enum BodyKind {
     Step,
     Http,
     Transaction,
+    /// `key` or `approval` of a step.
+    OfArguments,
 }
 
 impl BodyKind {
+    /// Whether a replay, or another try, computes the body again.
+    pub(crate) fn is_replayed(self) -> bool {
+        matches!(self, Self::Workflow | Self::Pure | Self::OfArguments)
+    }
+
     /// What `code` is called here, if it is a mistake here.
     pub(crate) fn code_here(self, code: &'static Code, client: bool) -> Option<&'static Code> {
         match self {
             Self::Step if client => Some(code::RAW_HTTP),
             Self::Step | Self::Http => is_drawn(code).then_some(code),
-            Self::Workflow | Self::Pure | Self::Transaction => Some(code),
+            Self::Workflow | Self::Pure | Self::Transaction | Self::OfArguments => Some(code),
         }
     }
 
@@ -43,6 +50,10 @@ impl BodyKind {
             Self::Workflow => code.help.into(),
             Self::Pure => {
                 "pass the value as an argument, or choose the effect class that says what the body does"
+                    .into()
+            }
+            Self::OfArguments => {
+                "it is asked again when the call is made again, and must say the same: pass the value as an argument of the step"
                     .into()
             }
             Self::Transaction if !is_drawn(code) => {
@@ -59,6 +70,7 @@ impl BodyKind {
             Self::Pure => "a pure step",
             Self::Step | Self::Http => "a step",
             Self::Transaction => "a transaction",
+            Self::OfArguments => "a function of the arguments",
         }
     }
 }

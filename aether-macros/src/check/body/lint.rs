@@ -54,7 +54,7 @@ pub(crate) struct BodyLint<'a> {
 
 impl BodyLint<'_> {
     pub(crate) fn is_deterministic(&self) -> bool {
-        matches!(self.kind, BodyKind::Workflow | BodyKind::Pure | BodyKind::Transaction)
+        !matches!(self.kind, BodyKind::Step | BodyKind::Http)
     }
 
     pub(crate) fn report(&mut self, at: impl ToTokens, finding: Finding, what: &str) {
@@ -102,8 +102,10 @@ impl BodyLint<'_> {
         if bare && self.locals.binds(&written[0]) {
             return None;
         }
-        // A `Command` with other arguments than a program's name is a type of the user's own.
-        if written == ["Command", "new"] && arguments.is_some_and(|count| count != 1) {
+        // No clock takes an argument: that is a function of the user's own.
+        let last = written.last().map_or("", String::as_str);
+        let tells_time = matches!(last, "now" | "now_utc" | "now_local" | "today" | "recent");
+        if tells_time && arguments.is_some_and(|count| count != 0) {
             return None;
         }
         let paths = match self.names.meaning(written) {
@@ -275,6 +277,11 @@ impl BodyLint<'_> {
                 }
             }
         }
+        self.check_arguments_of(path);
+    }
+
+    /// The types in the type arguments of a path.
+    pub(crate) fn check_arguments_of(&mut self, path: &ExprPath) {
         for segment in &path.path.segments {
             if let PathArguments::AngleBracketed(arguments) = &segment.arguments {
                 for argument in &arguments.args {

@@ -11,6 +11,7 @@ pub(crate) mod marks;
 pub(crate) mod mentions;
 pub(crate) mod names;
 pub(crate) mod needs;
+mod optional;
 pub(crate) mod places;
 pub(crate) mod rules;
 pub(crate) mod visit;

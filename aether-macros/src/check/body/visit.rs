@@ -18,7 +18,7 @@ use super::rules::methods;
 use crate::diagnostics::code;
 use crate::diagnostics::report::Diagnostics;
 use crate::parse::kind::Kind;
-use crate::plan::Effect;
+use crate::plan::{ArgumentClosure, Effect};
 use crate::syntax::arguments::{Arguments, statements};
 use crate::syntax::awaits::contains_await;
 use crate::syntax::known_macros;
@@ -44,6 +44,13 @@ pub(crate) fn step(
         None => return,
     };
     lint_body(body, kind, context, diagnostics);
+}
+
+/// Judges a closure over the arguments of a step: a key that another try would compute otherwise is no key.
+pub(crate) fn closure(closure: &ArgumentClosure, context: &BodyContext<'_>, diagnostics: &mut Diagnostics) {
+    let stmts = vec![Stmt::Expr(closure.body.clone(), None)];
+    let body = Block { brace_token: syn::token::Brace::default(), stmts };
+    lint_body(&body, BodyKind::OfArguments, context, diagnostics);
 }
 
 fn lint_body(body: &Block, kind: BodyKind, context: &BodyContext<'_>, diagnostics: &mut Diagnostics) {
@@ -72,6 +79,10 @@ impl<'ast> Visit<'ast> for BodyLint<'_> {
 
     fn visit_expr_call(&mut self, call: &'ast ExprCall) {
         match &*call.func {
+            // What takes the context is a step or a workflow, in a module of whatever name.
+            Expr::Path(path) if call.args.first().is_some_and(|first| self.is_context(first)) => {
+                self.check_arguments_of(path);
+            }
             Expr::Path(path) => self.check_path(path, Some(call.args.len())),
             func => self.visit_expr(func),
         }
@@ -199,6 +210,7 @@ impl<'ast> Visit<'ast> for BodyLint<'_> {
         } else {
             self.warn_unknown_macro(mac);
         }
+        self.report_optional_changes(mac);
         if let Some(literal) = known_macros::address_format(mac) {
             self.report(literal, Finding::Wrong(code::ADDRESS), "{:p}");
         }

@@ -6,7 +6,7 @@ use super::written::{Common, Written};
 use crate::diagnostics::code;
 use crate::diagnostics::report::Diagnostics;
 use crate::diagnostics::suggestion::did_you_mean;
-use crate::plan::{Approval, ArgumentClosure, Effect, OnUnknown, Shape, StepOptions, Timeout};
+use crate::plan::{ArgumentClosure, Effect, OnUnknown, Shape, StepOptions, Timeout};
 
 /// The rules between options.
 pub(crate) fn check(effect: Effect, written: &Written, diagnostics: &mut Diagnostics) {
@@ -121,11 +121,8 @@ fn place<T>(option: &Option<(Ident, T)>) -> Option<&Ident> {
 
 /// The parameters of `key` and `approval` are arguments of the step.
 pub(crate) fn closures_over_arguments(options: &StepOptions, shape: &Shape, diagnostics: &mut Diagnostics) {
-    if let Some(key) = &options.key {
-        over_arguments("key", key, shape, diagnostics);
-    }
-    if let Some(Approval::ByArguments(closure)) = &options.approval {
-        over_arguments("approval", closure, shape, diagnostics);
+    for (option, closure) in options.closures() {
+        over_arguments(option, closure, shape, diagnostics);
     }
 }
 

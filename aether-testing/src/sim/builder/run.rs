@@ -60,8 +60,9 @@ impl<W: Workflow> Sim<W> {
     /// Runs the workflow in two worlds that differ in all that does not come through the context, and compares: once
     /// to its end; then, on a thread of its own, a replay of that journal, and a second run. There the clock is more
     /// than a year ahead, environment variables are hidden, the process id is another, and hash keys, seeds of
-    /// thread-local generators, thread id and addresses of the heap and the stack differ. Draws, virtual times and
-    /// the answers of stubs are those of the first run.
+    /// thread-local generators, thread id and addresses of the heap and the stack differ. Lines and spans of `tracing`
+    /// that are on in the first run are off there, and those that are off are on; none is written. Draws, virtual times
+    /// and the answers of stubs are those of the first run.
     ///
     /// Bodies that are called for real (`pure` ones, and [`Sim::real`]) are called again, and must do the same. What
     /// is the same for the life of a process (addresses of functions and statics, its arguments, the machine) stays

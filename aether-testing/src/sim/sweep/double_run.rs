@@ -1,7 +1,8 @@
 //! The double run: one workflow in two worlds, and the first place at which they come apart.
 //!
 //! Promise: the second world differs in everything that workflow code can see past its context (a later clock, no
-//! environment variables, another process id, other hash keys, seeds, thread and addresses), and in nothing that it
+//! environment variables, another process id, other hash keys, seeds, thread and addresses; lines of a log that are on are
+//! off, and the other way round), and in nothing that it
 //! gets through its context: draws, times and answers of bodies are those of the first.
 
 use std::sync::Arc;
@@ -25,6 +26,7 @@ use crate::sim::report::journal::journal_text;
 use crate::sim::report::reordered::{order_line, reordered};
 use crate::sim::report::sim_report::SimReport;
 use crate::sim::settings::Settings;
+use crate::sim::sweep::contrary_log::listen_contrary;
 use crate::sim::tape::Tape;
 use crate::sim::world::SimEnvironment;
 use crate::trap::watch::Skew;
@@ -71,6 +73,7 @@ pub(crate) fn check_twice<W: Workflow>(
 
 /// What happens on the thread of the second world.
 fn elsewhere<W: Workflow>(settings: &Settings, input: &Payload, first: &First<'_>) -> Result<(), SimError> {
+    let _listening = listen_contrary();
     let _padding = std::hint::black_box(vec![1_u8; PADDING]);
     let replayed = match first.verified {
         Some(Ok(_)) => {

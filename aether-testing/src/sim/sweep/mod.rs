@@ -3,6 +3,7 @@
 //! Promise: a sweep that fails says how to see that one simulation again. It imports `processes` and what stands below it.
 
 mod canonical;
+mod contrary_log;
 pub(crate) mod crashes;
 mod digests;
 pub(crate) mod double_run;

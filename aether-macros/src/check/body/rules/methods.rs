@@ -16,9 +16,10 @@ pub(crate) fn judge_method(name: &str, arguments: usize) -> Option<Finding> {
         | "now_or_never"
         | "poll_unpin"
         | "poll_next_unpin" => Wrong(code::FOREIGN_CONCURRENCY),
-        "block_on" | "blocking_recv" | "blocking_send" | "blocking_lock" | "recv_timeout"
-        | "wait_timeout" | "wait_while" => Wrong(code::BLOCKING),
-        "to_socket_addrs" => Wrong(code::NETWORK),
+        "blocking_recv" | "blocking_send" | "blocking_lock" => Wrong(code::BLOCKING),
+        "block_on" | "recv_timeout" if arguments == 1 => Wrong(code::BLOCKING),
+        "wait_timeout" | "wait_while" if arguments == 2 => Wrong(code::BLOCKING),
+        "to_socket_addrs" if arguments == 0 => Wrong(code::NETWORK),
         "expose_provenance" => Wrong(code::ADDRESS),
         "duration_since_now" => Wrong(code::CLOCK),
         "elapsed" if arguments == 0 => Suspicious(code::CLOCK),
@@ -129,6 +130,20 @@ pub(crate) fn changes_receiver(name: &str) -> bool {
             | "get_or_insert"
             | "get_or_insert_with"
     )
+}
+
+/// Whether a method changes its receiver, or what that stands for, whatever type it has: not one that only gives access.
+pub(crate) fn surely_changes(name: &str, arguments: usize) -> bool {
+    let gives_access = matches!(name, "iter_mut" | "values_mut" | "get_mut" | "as_mut" | "entry");
+    match name {
+        "take" | "next" | "next_back" | "pop_first" | "pop_last" => arguments == 0,
+        "remove" | "swap_remove" | "split_off" | "push_within_capacity" | "remove_entry" => arguments == 1,
+        "reverse" | "clear" | "sort" | "sort_unstable" | "dedup" => arguments == 0,
+        "get_or_insert" | "get_or_insert_with" => arguments == 1,
+        _ if name.starts_with("fetch_") || name.starts_with("compare_exchange") => arguments > 1,
+        "store" | "swap" => arguments == 2,
+        _ => changes_receiver(name) && !gives_access,
+    }
 }
 
 /// What a macro of this name is.

@@ -1,6 +1,9 @@
 //! The table of paths that are recorded nowhere, each with its code.
 //!
-//! Promise: an entry names one thing that is always a mistake in a workflow, or in [`SUSPICIOUS`] one that mostly is.
+//! Promise: an entry names one thing that is always a mistake in a workflow, or in [`SUSPICIOUS`] one that mostly is. Of modules
+//! and types whose names people give to things of their own (`redis`, `Timer`, `Notify`), an entry that goes without their crate
+//! names only what is hardly ever anything else; an import in sight completes the path, and what is written shorter is left to
+//! `cargo aether check`, which knows what is called.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -41,13 +44,17 @@ const PATHS: &[(Option<&Code>, &str)] = &[
     (
         Some(code::ENVIRONMENT),
         "std::env::** env::{var,vars,var_os,vars_os,args,args_os,current_dir,current_exe,temp_dir,home_dir,set_var} \
-         env::{remove_var,set_current_dir} dotenvy::* dotenv::* envy::* dirs::* num_cpus::* hostname::* \
+         env::{remove_var,set_current_dir} dotenvy::* dotenv::* envy::* num_cpus::* hostname::get \
+         dirs::{home_dir,config_dir,config_local_dir,cache_dir,data_dir,data_local_dir,executable_dir,runtime_dir} \
+         dirs::{state_dir,preference_dir,audio_dir,desktop_dir,document_dir,download_dir,font_dir,picture_dir} \
          gethostname::* whoami::* sysinfo::* thread::available_parallelism TimeZone::{system,try_system} \
          iana_time_zone::* libc::{getenv,getcwd,gethostname}",
     ),
     (
         Some(code::FILES),
-        "std::fs::* tokio::fs::* async_std::fs::* smol::fs::* async_fs::* fs_err::* cap_std::* \
+        "std::fs::** fs::{read,read_to_string,read_dir,read_link,write,copy,rename,metadata,symlink_metadata,exists} \
+         fs::{canonicalize,hard_link,create_dir,create_dir_all,remove_dir,remove_dir_all,remove_file,set_permissions} \
+         tokio::fs::** async_std::fs::** smol::fs::** async_fs::* fs_err::* cap_std::* \
          File::{open,create,create_new,options,open_buffered,create_buffered} OpenOptions::* DirBuilder::* \
          {Path,PathBuf}::{exists,try_exists,is_file,is_dir,canonicalize,read_dir,metadata,read_link} \
          tempfile::* NamedTempFile::* TempDir::* rusqlite::* sled::* redb::* walkdir::* WalkDir::* glob::glob \
@@ -58,7 +65,8 @@ const PATHS: &[(Option<&Code>, &str)] = &[
         "{TcpStream,TcpListener,UdpSocket,UnixStream,UnixListener,UnixDatagram,TcpSocket}::* net::lookup_host \
          ToSocketAddrs::to_socket_addrs reqwest::* ureq::* isahc::* surf::* attohttpc::* minreq::* curl::* awc::* \
          hyper::client::** hyper_util::client::** tonic::transport::** tungstenite::* tokio_tungstenite::* \
-         sqlx::* tokio_postgres::* postgres::* redis::* mongodb::* PgConnection::establish Database::connect \
+         sqlx::* tokio_postgres::* postgres::{Client,Config}::** redis::{Client,aio,cluster,sentinel}::** \
+         redis::{cmd,pipe,transaction} mongodb::{Client,Database,Collection}::** PgConnection::establish Database::connect \
          lapin::* rdkafka::* aws_config::* {SmtpTransport,AsyncSmtpTransport}::*",
     ),
     (
@@ -70,8 +78,8 @@ const PATHS: &[(Option<&Code>, &str)] = &[
         Some(code::SPAWN),
         "tokio::{spawn,task_local} tokio::task::** task::{spawn,spawn_blocking,spawn_local,block_in_place,yield_now} \
          {smol,async_std,tokio,runtime}::{spawn,spawn_blocking,spawn_local} async_std::task::** tokio::runtime::** \
-         Runtime::new Handle::{current,try_current} JoinSet::* LocalSet::* TaskTracker::* =spawn_blocking \
-         =spawn_local =block_in_place async_global_executor::*",
+         Runtime::new Handle::{current,try_current} JoinSet::* LocalSet::* tokio_util::task::** \
+         =spawn_blocking =spawn_local =block_in_place async_global_executor::*",
     ),
     (
         Some(code::THREAD),
@@ -82,7 +90,8 @@ const PATHS: &[(Option<&Code>, &str)] = &[
     (
         Some(code::TIMER),
         "time::{sleep,sleep_until,timeout,timeout_at,interval,interval_at,pause,advance} futures_timer::* \
-         Delay::new Timer::{after,interval,at} async_std::task::sleep",
+         {async_io,smol}::Timer::{after,interval,at,interval_at,never} gloo_timers::* async_std::task::sleep \
+         async_std::future::timeout",
     ),
     (
         Some(code::HASH_ORDER),
@@ -106,7 +115,7 @@ const PATHS: &[(Option<&Code>, &str)] = &[
     ),
     (
         Some(code::BLOCKING),
-        "{Condvar,Barrier,Semaphore,Notify}::* {mpsc,oneshot,broadcast,watch}::channel \
+        "Condvar::* {Barrier,Semaphore,Notify}::new std::sync::mpsc::** {mpsc,oneshot,broadcast,watch}::channel \
          mpsc::{sync_channel,unbounded_channel,unbounded} tokio::sync::** futures::channel::** \
          crossbeam_channel::* crossbeam::channel::** flume::* async_channel::* kanal::* executor::block_on \
          {tokio,smol,futures,pollster,async_std,task}::block_on =block_on hint::spin_loop futures::executor::**",

@@ -1,0 +1,156 @@
+//! A clock that was years ahead for a moment: what it put off comes in its time by the clock as it was set right, and nothing is
+//! changed before it is clear which of the two was wrong. Time is virtual.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use aether::engine::Environment;
+use aether::prelude::*;
+use aether::store::memory::MemoryStore;
+use aether::store::{RunFilter, Store as _};
+use aether_testing::SimEnvironment;
+use jiff::{SignedDuration, Timestamp};
+use tokio::time::sleep;
+
+const MINUTE: Duration = Duration::from_secs(60);
+const HOUR: Duration = Duration::from_secs(3_600);
+const YEARS: i64 = 3 * 365 * 24 * 3_600;
+
+/// Say which tick it is.
+#[workflow]
+async fn ahead_tick(cx: &mut Cx) -> Result<String> {
+    Ok(cx.scheduled_for().map(|tick| tick.to_string()).unwrap_or_default())
+}
+
+/// Add up what was gathered.
+#[workflow]
+async fn ahead_sum(_cx: &mut Cx, numbers: Vec<u64>) -> Result<u64> {
+    Ok(numbers.iter().sum())
+}
+
+/// A clock that goes as it should, and is ahead by so many seconds.
+#[derive(Clone, Debug)]
+struct Ahead {
+    world: SimEnvironment,
+    by: Arc<AtomicI64>,
+}
+
+impl Ahead {
+    fn set(&self, seconds: i64) {
+        self.by.store(seconds, Ordering::SeqCst);
+    }
+}
+
+impl Environment for Ahead {
+    fn now(&self) -> Timestamp {
+        self.world.now() + SignedDuration::from_secs(self.by.load(Ordering::SeqCst))
+    }
+
+    fn fill_random(&self, bytes: &mut [u8]) {
+        self.world.fill_random(bytes);
+    }
+
+    fn sleep_until(&self, until: Timestamp) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        let clock = self.clone();
+        Box::pin(async move {
+            while clock.now() < until {
+                clock.world.sleep(Duration::from_secs(10)).await;
+            }
+        })
+    }
+
+    fn sleep(&self, span: Duration) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        self.world.sleep(span)
+    }
+
+    fn monotonic(&self) -> Duration {
+        self.world.monotonic()
+    }
+
+    fn spawn_keeper(&self, task: Pin<Box<dyn Future<Output = ()> + Send>>) {
+        self.world.spawn_keeper(task);
+    }
+}
+
+/// Half an hour before the first full hour.
+async fn begin(store: &MemoryStore) -> (Ahead, Engine) {
+    let world = SimEnvironment::new("2026-01-02T00:30:00Z".parse().unwrap(), 7);
+    let clock = Ahead { world, by: Arc::default() };
+    let builder = Engine::builder().environment(Arc::new(clock.clone())).store(Arc::new(store.clone()));
+    (clock, builder.poll_interval(MINUTE).start().await.unwrap())
+}
+
+async fn has_run(store: &MemoryStore, tick: &str) -> bool {
+    let runs = store.runs(RunFilter::default()).await.unwrap();
+    runs.iter().any(|run| run.id.as_str() == format!("schedule:ahead_tick:{tick}"))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_schedule_ticks_on() {
+    let store = MemoryStore::new();
+    let (clock, engine) = begin(&store).await;
+    let schedule = engine.schedule::<ahead_tick>("0 * * * *", "UTC").await.unwrap();
+    clock.set(YEARS);
+    let is_far_off = async || schedule.record().await.unwrap().next > "2028-01-01T00:00:00Z".parse().unwrap();
+    while !is_far_off().await {
+        sleep(MINUTE).await;
+    }
+    clock.set(0);
+    sleep(8 * MINUTE).await;
+    assert!(is_far_off().await, "its clock may be about to be set right");
+    sleep(2 * HOUR).await;
+    assert!(has_run(&store, "2026-01-02T01:00:00Z").await && has_run(&store, "2026-01-02T02:00:00Z").await);
+    let next = schedule.record().await.unwrap().next;
+    assert_eq!(next.to_string(), "2026-01-02T03:00:00Z");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_clock_that_is_behind_for_a_moment_starts_no_tick_again() {
+    let store = MemoryStore::new();
+    let (clock, engine) = begin(&store).await;
+    let schedule = engine.schedule::<ahead_tick>("0 * * * *", "UTC").await.unwrap();
+    sleep(3 * HOUR).await;
+    let before = schedule.record().await.unwrap();
+    assert_eq!(before.recent.len(), 3);
+    // For less than ten minutes, which is not believed; and for long, when the hours come again.
+    for (minutes, ticks) in [(8, 3), (4 * 60, 5)] {
+        clock.set(-3 * 3_600);
+        sleep(minutes * MINUTE).await;
+        clock.set(0);
+        let runs = store.runs(RunFilter::default()).await.unwrap().len();
+        let record = schedule.record().await.unwrap();
+        let started: Vec<_> = record.recent.iter().map(|tick| tick.at).collect();
+        let mut once = started.clone();
+        once.sort();
+        once.dedup();
+        assert_eq!((once.len(), runs), (started.len(), started.len()), "{record:?}");
+        assert!(runs <= ticks, "{record:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn windows_end_and_what_is_gathered_begins() {
+    let store = MemoryStore::new();
+    let (clock, engine) = begin(&store).await;
+    let start = async |id: &'static str| {
+        engine.start::<ahead_sum>(vec![1]).id(id).dedup("k", HOUR).await.unwrap().id().to_string()
+    };
+    clock.set(YEARS);
+    assert_eq!(start("first").await, "first");
+    let batch = engine.start::<ahead_sum>(vec![2]).collect("k", 100, HOUR).await.unwrap();
+    clock.set(0);
+    assert_eq!(start("second").await, "first");
+    // Longer than the window, and not yet an hour after the clock is believed.
+    sleep(8 * MINUTE).await;
+    assert_eq!(start("third").await, "first");
+    assert!(store.run(batch.id()).await.unwrap().is_none());
+    sleep(10 * MINUTE).await;
+    assert_eq!(start("fourth").await, "first");
+    sleep(50 * MINUTE).await;
+    assert_eq!(start("fifth").await, "first");
+    sleep(12 * MINUTE).await;
+    assert_eq!(start("sixth").await, "sixth");
+    assert_eq!(batch.result().await.unwrap(), 2);
+}
