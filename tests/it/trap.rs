@@ -340,7 +340,7 @@ impl Queue {
     }
 }
 
-#[workflow]
+#[workflow(macros(enabled))]
 async fn tell(_cx: &mut Cx, told: (String, Vec<u64>)) -> Result<usize> {
     let (how, jobs) = told;
     let mut queue = Queue(jobs);

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use aether::definition::Workflow;
 use aether::prelude::*;
 use aether_testing::Sim;
 

@@ -23,6 +23,7 @@ use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::Interest;
 use tracing::{Event, Metadata, Subscriber};
 
+use crate::policy::replay::Mode;
 use crate::run::claim::Run;
 use crate::sched::AtomicBool;
 
@@ -69,14 +70,16 @@ thread_local! {
 struct Silenced {
     /// Who listens on this thread otherwise.
     listener: Dispatch,
+    /// What this code is told goes nowhere to its end: the replay only verifies.
+    for_good: bool,
     _guard: DefaultGuard,
 }
 
 impl Silenced {
-    fn new() -> Self {
+    fn new(for_good: bool) -> Self {
         let listener = get_default(Dispatch::clone);
         let nowhere = NOWHERE.get_or_init(|| Dispatch::new(Nowhere));
-        Self { listener, _guard: set_default(nowhere) }
+        Self { listener, for_good, _guard: set_default(nowhere) }
     }
 }
 
@@ -108,14 +111,16 @@ pub(crate) fn entered(workflow_code: bool) {
     if cfg!(aether_dst) {
         return;
     }
-    let silent = workflow_code
-        // Without a subscriber there is nothing to drop.
-        && LevelFilter::current() != LevelFilter::OFF
-        && SCOPE.with_borrow(|scope| scope.as_ref().is_some_and(|scope| scope.is_replayed()));
-    silence(silent);
+    // Without a subscriber there is nothing to drop.
+    let is_heard = workflow_code && LevelFilter::current() != LevelFilter::OFF;
+    let (silent, for_good) = SCOPE.with_borrow(|scope| {
+        let replayed = scope.as_ref().filter(|scope| is_heard && scope.is_replayed());
+        (replayed.is_some(), replayed.is_some_and(|scope| scope.run.mode == Mode::Verify))
+    });
+    silence(silent, for_good);
 }
 
-fn silence(silent: bool) {
+fn silence(silent: bool, for_good: bool) {
     let _thread_is_gone = SILENCED.try_with(|silenced| {
         if silent == silenced.borrow().is_some() {
             return;
@@ -124,7 +129,7 @@ fn silence(silent: bool) {
         let former = silenced.borrow_mut().take();
         drop(former);
         if silent {
-            silenced.replace(Some(Silenced::new()));
+            silenced.replace(Some(Silenced::new(for_good)));
         }
     });
 }
@@ -134,7 +139,7 @@ struct Lifted;
 
 impl Drop for Lifted {
     fn drop(&mut self) {
-        silence(false);
+        silence(false, false);
     }
 }
 
@@ -165,7 +170,7 @@ impl<F> Drop for Releasable<F> {
     fn drop(&mut self) {
         let _lifted = Lifted;
         let released = !cfg!(aether_dst) && self.released.load(Ordering::Relaxed);
-        silence(released && LevelFilter::current() != LevelFilter::OFF);
+        silence(released && LevelFilter::current() != LevelFilter::OFF, false);
         drop(self.code.take());
     }
 }
@@ -194,26 +199,29 @@ static NOWHERE: std::sync::OnceLock<Dispatch> = std::sync::OnceLock::new();
 ///
 /// A span that is dropped goes by the id of the span around the code, which is that of the run and outlives it: it can be
 /// the parent of a span that is not dropped. Where there is none, a dropped span is disabled: subscribers need not bear an id
-/// that they have not given.
+/// that they have not given. Where the replay only verifies, they never see one, and it has some id.
 ///
 /// Not `Dispatch::none()`: that one is not registered, so a log line that is reached for the first time in replayed code would
 /// be marked as of interest to no one, for the whole life of the process.
 struct Nowhere;
 
 impl Nowhere {
-    /// Asks who listens on this thread otherwise.
-    fn ask<T>(question: impl FnOnce(&Dispatch) -> T) -> Option<T> {
+    fn of_silence<T>(look: impl FnOnce(&Silenced) -> T) -> Option<T> {
         SILENCED
-            .try_with(|silenced| {
-                silenced.try_borrow().ok().and_then(|it| it.as_ref().map(|it| question(&it.listener)))
-            })
+            .try_with(|silenced| silenced.try_borrow().ok().and_then(|it| it.as_ref().map(look)))
             .ok()
             .flatten()
     }
 
-    /// The id of the span around the code.
+    /// Asks who listens on this thread otherwise.
+    fn ask<T>(question: impl FnOnce(&Dispatch) -> T) -> Option<T> {
+        Self::of_silence(|it| question(&it.listener))
+    }
+
+    /// The id of a span: that of the one around the code.
     fn around() -> Option<Id> {
-        Self::ask(|listener| listener.current_span().id().cloned()).flatten()
+        let around = Self::ask(|listener| listener.current_span().id().cloned()).flatten();
+        around.or_else(|| Self::of_silence(|it| it.for_good)?.then(|| Id::from_u64(u64::MAX)))
     }
 }
 

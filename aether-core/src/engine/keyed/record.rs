@@ -160,7 +160,7 @@ mod tests {
     fn noted(noted_at: i64, until: i64) -> StartRecord {
         StartRecord {
             stage: Stage::Gathering,
-            run: RunId::from("r".to_owned()),
+            run: RunId::new("r").unwrap(),
             module: "m".into(),
             version: 1,
             input: Payload::null(),
