@@ -133,7 +133,7 @@ fn oddity(line: &str, body: &str, head: &str) -> Option<Oddity> {
         let local = operand.trim().trim_start_matches("copy ").trim_start_matches("move ");
         let is_declared =
             |kind: &&str| [body, head].iter().any(|of| of.contains(&format!("{local}: {kind}")));
-        local.starts_with('_') && kinds.iter().any(|kind| is_declared(kind))
+        local.starts_with('_') && kinds.iter().any(is_declared)
     };
     if let Some((operand, into)) =
         value.split_once(" as ").filter(|(_, into)| into.ends_with(" (Transmute);"))

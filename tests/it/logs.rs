@@ -515,6 +515,6 @@ async fn layers_with_filters_of_their_own_lose_nothing_to_a_replay() {
     let _guard = tracing::subscriber::set_default(subscriber);
     assert_eq!(told_and_resumed().await, told_at_once().await);
     assert_eq!(warnings.own(), Vec::<String>::new());
-    let own = ["took Some(7)", "pricing", "under a kept span", "took Some(2)"];
+    let own = ["took Some(8)", "pricing", "under a kept span", "took Some(3)"];
     assert_eq!(all.own(), [own, own].concat());
 }

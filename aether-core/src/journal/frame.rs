@@ -13,7 +13,8 @@ use sha2::{Digest as _, Sha256};
 use crate::journal::encoded::key_of;
 use crate::journal::event::Event;
 use crate::vocabulary::id::{Epoch, Position};
-use crate::vocabulary::payload::{PayloadError, without_values};
+use crate::vocabulary::payload::PayloadError;
+use crate::vocabulary::without_values::without_values;
 
 /// Hash that chains a frame to everything before it.
 pub type ChainHash = [u8; 32];

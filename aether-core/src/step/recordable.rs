@@ -10,7 +10,8 @@ use serde::de::{DeserializeOwned, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
-use crate::vocabulary::payload::{Payload, PayloadError, put_shallow, start_of, without_values};
+use crate::vocabulary::payload::{Payload, PayloadError, put_shallow, start_of};
+use crate::vocabulary::without_values::without_values;
 
 /// A value that can be recorded: it serializes, deserializes, and owns its data. Implemented for every such type.
 ///

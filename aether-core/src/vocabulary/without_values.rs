@@ -3,7 +3,8 @@
 //!
 //! Promise: names of members and kinds of values remain, and so does what stands for a value that was redacted. Values do not.
 
-use crate::vocabulary::masking::MASK;
+/// What stands for a value that was redacted, as masking writes it.
+const REDACTED: &str = "***";
 
 /// The start of a JSON text with two dots for each value, and for whatever is no JSON.
 ///
@@ -32,7 +33,7 @@ pub fn outline(start: &str) -> String {
 
 /// Whether a quoted text is what stands for a value that was redacted.
 fn is_redacted(quoted: &str) -> bool {
-    quoted.strip_prefix('"').and_then(|text| text.strip_suffix('"')) == Some(MASK)
+    quoted.strip_prefix('"').and_then(|text| text.strip_suffix('"')) == Some(REDACTED)
 }
 
 /// Length of the quoted text that `text` begins with, with its quotes.

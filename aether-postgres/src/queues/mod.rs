@@ -344,7 +344,7 @@ impl Lanes {
         limit: usize,
     ) -> Result<(), OpError> {
         let (queues, keys): (Vec<String>, Vec<String>) = self.uncounted.iter().cloned().unzip();
-        let rows = transaction.query(&sql::HEADS, &[&queues, &keys, &codes, &number(limit)]).await?;
+        let rows = transaction.query(sql::HEADS, &[&queues, &keys, &codes, &number(limit)]).await?;
         for found in &rows {
             let (queue, key): (String, String) = (get(found, 0)?, get(found, 1)?);
             let Some(lane) = self.lane_mut(&queue, &key) else { continue };
