@@ -375,8 +375,8 @@ mod tests {
         assert!(matches!(empty, Err(FolderError::NoKeys { .. })), "{empty:?}");
         let folder = SubjectKeyFolder::open(&path, own.clone()).unwrap();
         let key = known(folder.find_or_make("ann"));
-        let opens: [fn(PathBuf, SecretKey) -> Result<SubjectKeyFolder, FolderError>; 2] =
-            [SubjectKeyFolder::open, SubjectKeyFolder::open_existing];
+        type Open = fn(PathBuf, SecretKey) -> Result<SubjectKeyFolder, FolderError>;
+        let opens: [Open; 2] = [SubjectKeyFolder::open, SubjectKeyFolder::open_existing];
         for open in opens {
             let refused = open(path.clone(), wrong.clone());
             assert!(matches!(refused, Err(FolderError::OtherKey { .. })), "{refused:?}");
