@@ -294,11 +294,12 @@ fn many_keys(prefix: &str, keys: u32) -> String {
 #[tokio::test]
 async fn a_worker_that_is_paused_in_a_claim_lets_go_of_its_queues() {
     let table = Table::lay().await;
-    assert_eq!(create(&table.database, queued("queued", "k")).await, Created::New);
     let proxy = Proxy::before(Cluster::shared().port()).await;
     let far = options().connections(1);
     let far = Database::open(&proxy.url(table.url.rsplit('/').next().unwrap()), far).await.unwrap();
-    far.claim(&request("far", 0)).await.unwrap();
+    // Its connection is made and its statements are prepared, before there is something to take.
+    assert_eq!(names(&far.claim(&request("far", 0)).await.unwrap()), [""; 0]);
+    assert_eq!(create(&table.database, queued("queued", "k")).await, Created::New);
     // It has its queue when it comes to the limits.
     let blocker = table.begin().await;
     blocker.batch_execute("LOCK TABLE limits").await.unwrap();
