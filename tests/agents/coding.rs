@@ -8,9 +8,9 @@ use std::process::{Command, Output, Stdio};
 use crate::example;
 
 /// Every so many appends in a normal run.
-const STRIDE: usize = 8;
+const STRIDE: usize = 16;
 /// Points that are tried at the same time: each mostly waits for servers to start, and for a dead process's lease.
-const LANES: usize = 3;
+const LANES: usize = 2;
 
 struct Place(tempfile::TempDir);
 

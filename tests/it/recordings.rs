@@ -186,6 +186,50 @@ async fn a_divergence_names_what_was_recorded_and_what_today_asks_for_with_both_
     );
 }
 
+/// Every parcel.
+mod every {
+    use super::then::weigh;
+    use aether::prelude::*;
+
+    #[workflow]
+    pub(super) async fn weigh_all(cx: &mut Cx, parcels: Vec<String>) -> Result<usize> {
+        let weights =
+            cx.each(parcels, async |cx: &mut Cx, parcel: String| weigh(cx, &parcel).await).limit(2).await;
+        weights.into_iter().try_fold(0, |sum, weight| Ok(sum + weight?))
+    }
+}
+
+/// The first parcel.
+mod first {
+    use super::then::weigh;
+    use aether::prelude::*;
+
+    #[workflow]
+    pub(super) async fn weigh_all(cx: &mut Cx, parcels: Vec<String>) -> Result<usize> {
+        let parcels: Vec<String> = parcels.into_iter().take(1).collect();
+        let weights =
+            cx.each(parcels, async |cx: &mut Cx, parcel: String| weigh(cx, &parcel).await).limit(2).await;
+        weights.into_iter().try_fold(0, |sum, weight| Ok(sum + weight?))
+    }
+}
+
+/// What history holds of items that the list no longer has is waited for by nobody.
+#[tokio::test]
+async fn a_list_that_became_shorter_is_a_divergence_and_no_endless_replay() {
+    let engine = Engine::builder().memory().start().await.unwrap();
+    let parcels = ["a", "parcel", "more"].map(str::to_owned).to_vec();
+    let run = engine.start::<every::weigh_all>(parcels).id("weigh").await.unwrap();
+    run.result().await.unwrap();
+    let text = engine.export(run.id()).await.unwrap().to_text();
+    let shorter = Recording::parse(&text.replace("recordings::every", "recordings::first")).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    text_of(&shorter, folder.path(), "shorter.json");
+    let report = verify_all(&format!("{}/*.json", folder.path().display()));
+    let failures: Vec<_> = report.failures().collect();
+    let [(_, RecordingFailure::Diverged { recorded, .. })] = failures.as_slice() else { panic!("{report}") };
+    assert!(recorded.contains("weigh"), "{report}");
+}
+
 /// `file:line` of the occurrence of this number (from 0) of `code` in this file.
 fn line_of(code: &str, number: usize) -> String {
     let mut lines = include_str!("recordings.rs").lines().enumerate().filter(|(_, line)| line.contains(code));

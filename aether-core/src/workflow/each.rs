@@ -61,7 +61,8 @@ impl Cx {
             });
             let mut items = Items {
                 run: Arc::clone(&ticket.run),
-                recorded: ticket.run.begun_items(&ticket.command),
+                // An item that the list does not have can never be needed.
+                recorded: ticket.run.begun_items(&ticket.command).min(count),
                 command: ticket.command.clone(),
                 limit: chosen.load(Ordering::Relaxed).max(1),
                 begun: 0,
@@ -81,7 +82,7 @@ struct Items<I, B, R> {
     run: Arc<Run>,
     command: CommandId,
     limit: usize,
-    /// How many items, from the first one on, history may hold commands of.
+    /// How many of the items, from the first one on, history may hold commands of.
     recorded: usize,
     /// How many have begun.
     begun: usize,

@@ -88,7 +88,7 @@ struct Program(PathBuf);
 impl Program {
     fn call(&self, command: &str, store: &Path) -> Value {
         let output =
-            Command::new("timeout").arg("100").arg(&self.0).arg(command).arg(store).output().unwrap();
+            Command::new("timeout").arg("600").arg(&self.0).arg(command).arg(store).output().unwrap();
         let errors = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{} {command}: {errors}", self.0.display());
         serde_json::from_slice(&output.stdout).unwrap()

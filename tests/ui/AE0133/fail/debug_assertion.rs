@@ -1,10 +1,8 @@
-use std::collections::BTreeSet;
-
 use aether::prelude::*;
 
 #[workflow]
 async fn distinct(_cx: &mut Cx, ids: Vec<u32>) -> Result<usize> {
-    let mut seen = BTreeSet::new();
+    let mut seen = std::collections::BTreeSet::new();
     for id in ids {
         debug_assert!(seen.insert(id), "twice: {id}");
     }

@@ -1,6 +1,5 @@
-//! Types and modules of one's own that have the name of something that no replay repeats.
-
 #![deny(warnings)]
+//! Types and modules of one's own that have the name of something that no replay repeats.
 
 use aether::prelude::*;
 
