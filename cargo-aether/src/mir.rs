@@ -31,8 +31,6 @@ pub(crate) enum Oddity {
     /// It asks which of two addresses is the lower one.
     OrderOfAddresses,
     Assembly,
-    /// A comparison that was not derived.
-    OwnOrder,
     /// A closure of two arguments that adds the second to the first, or the like.
     CommutativeFold,
 }
@@ -55,7 +53,7 @@ impl Oddity {
             Self::AddressAsNumber => Some(("address", "an address as a number")),
             Self::OrderOfAddresses => Some(("address", "the order of addresses")),
             Self::Assembly => Some(("foreign", "assembly")),
-            Self::OwnOrder | Self::CommutativeFold => None,
+            Self::CommutativeFold => None,
         }
     }
 }
@@ -78,9 +76,6 @@ fn in_text(text: &str) -> Vec<(Place, Oddity)> {
         let Some(place) = place(head) else { continue };
         let mut told = HashSet::new();
         told.extend(body.lines().filter_map(|line| oddity(line, body, head)));
-        if is_own_order(head) {
-            told.insert(Oddity::OwnOrder);
-        }
         if is_commutative_fold(head, body) {
             told.insert(Oddity::CommutativeFold);
         }
@@ -100,23 +95,6 @@ fn place(head: &str) -> Option<Place> {
     Some(Place::Method { name: method.to_owned(), file, line })
 }
 
-/// Whether this is a comparison in an `impl` that somebody wrote. One that is derived stands where the derive names it.
-fn is_own_order(head: &str) -> bool {
-    let Some((_, rest)) = head.split_once("<impl at ") else { return false };
-    let Some((place, method)) = rest.split_once('>') else { return false };
-    let method = method.trim_start_matches("::");
-    let derived = match method.split('(').next().unwrap_or_default() {
-        "cmp" => "Ord".len(),
-        "partial_cmp" => "PartialOrd".len(),
-        _ => return false,
-    };
-    // `src/lib.rs:7:24: 7:27`.
-    let numbers: Vec<usize> =
-        place.split(':').skip(1).filter_map(|number| number.trim().parse().ok()).collect();
-    let [line, column, last_line, last_column] = numbers.as_slice() else { return true };
-    line != last_line || last_column.saturating_sub(*column) != derived
-}
-
 fn oddity(line: &str, body: &str, head: &str) -> Option<Oddity> {
     let line = line.trim_start();
     if line.starts_with("asm!(") {
@@ -129,38 +107,14 @@ fn oddity(line: &str, body: &str, head: &str) -> Option<Oddity> {
     {
         return Some(Oddity::AddressAsNumber);
     }
-    let is_pointer_to = |operand: &str, kinds: &[&str]| {
-        let local = operand.trim().trim_start_matches("copy ").trim_start_matches("move ");
-        let is_declared =
-            |kind: &&str| [body, head].iter().any(|of| of.contains(&format!("{local}: {kind}")));
-        local.starts_with('_') && kinds.iter().any(is_declared)
-    };
-    if let Some((operand, into)) =
-        value.split_once(" as ").filter(|(_, into)| into.ends_with(" (Transmute);"))
-    {
-        let is_number = ["usize", "isize", "u64", "i64", "[u8; 8]"]
-            .iter()
-            .any(|of| into.strip_prefix(of).is_some_and(|rest| rest.starts_with(' ')));
-        let pointers = [
-            "*const ",
-            "*mut ",
-            "&",
-            "fn(",
-            "unsafe fn(",
-            "std::ptr::NonNull<",
-            "std::boxed::Box<",
-            "Box<",
-            "NonNull<",
-        ];
-        return (is_number && is_pointer_to(operand, &pointers)).then_some(Oddity::AddressAsNumber);
-    }
     let compared =
         ["Lt(", "Le(", "Gt(", "Ge(", "Cmp("].iter().find_map(|operation| value.strip_prefix(operation))?;
-    compared
-        .split([',', ')'])
-        .take(2)
-        .any(|operand| is_pointer_to(operand, &["*const ", "*mut "]))
-        .then_some(Oddity::OrderOfAddresses)
+    let is_pointer = |operand: &str| {
+        let local = operand.trim().trim_start_matches("copy ").trim_start_matches("move ");
+        let is_declared = |kind: &str| [body, head].iter().any(|of| of.contains(&format!("{local}{kind}")));
+        local.starts_with('_') && [": *const ", ": *mut "].iter().any(|kind| is_declared(kind))
+    };
+    compared.split([',', ')']).take(2).any(is_pointer).then_some(Oddity::OrderOfAddresses)
 }
 
 /// Whether a closure's first argument is used once, and only so that the order of calls does not show in the result.
@@ -232,31 +186,6 @@ fn helpers::fine() -> usize {
         // Which is the same one does not change from run to run.
         assert_eq!(told("        _0 = Eq(copy _1, move _4);"), []);
         assert_eq!(told("        asm!(\"rdtsc\", out(\"eax\") _3) -> [return: bb1];"), [Oddity::Assembly]);
-    }
-
-    #[test]
-    fn an_address_is_a_number_by_transmutation_too() {
-        let told = |of: &str, into: &str| {
-            let text = format!(
-                "fn look(_1: {of}, _2: u8) -> u64 {{\n        _0 = copy _1 as {into} (Transmute);\n}}\n"
-            );
-            in_text(&text).into_iter().map(|(_, oddity)| oddity).collect::<Vec<_>>()
-        };
-        for of in ["*const u8", "&T", "fn(u8) -> u8", "NonNull<T>"] {
-            assert_eq!(told(of, "usize"), [Oddity::AddressAsNumber], "{of}");
-        }
-        assert_eq!(told("f64", "u64"), []);
-        assert_eq!(told("&T", "&U"), []);
-    }
-
-    #[test]
-    fn a_comparison_that_somebody_wrote_is_told_from_a_derived_one() {
-        let is_own = |of: &str| {
-            let text = format!("fn <impl at src/lib.rs:{of}(_1: &T, _2: &T) -> std::cmp::Ordering {{\n}}\n");
-            in_text(&text).iter().any(|(_, oddity)| *oddity == Oddity::OwnOrder)
-        };
-        assert!(!is_own("7:24: 7:27>::cmp") && !is_own("7:12: 7:22>::partial_cmp"));
-        assert!(is_own("9:1: 9:15>::cmp") && is_own("9:1: 9:22>::partial_cmp") && !is_own("9:1: 9:15>::key"));
     }
 
     #[test]

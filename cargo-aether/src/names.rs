@@ -111,12 +111,6 @@ pub(crate) fn mentions_type(text: &str, ty: &str) -> bool {
         })
 }
 
-/// The type arguments of a type.
-pub(crate) fn arguments_of(ty: &str) -> Vec<&str> {
-    let Some((_, rest)) = ty.split_once('<') else { return Vec::new() };
-    arguments(rest).into_iter().map(str::trim).collect()
-}
-
 /// The arguments of a list of which the opening bracket was read, at its own depth.
 fn arguments(text: &str) -> Vec<&str> {
     let (mut all, mut last) = (Vec::new(), 0);

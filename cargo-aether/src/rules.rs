@@ -3,7 +3,7 @@
 //! Promise: the table says all that is known of the standard library, of libc and of other crates; the first line that fits
 //! a name is the one that counts.
 
-use crate::names::{Name, arguments_of};
+use crate::names::Name;
 
 /// The table.
 pub(crate) const TABLE: &str = include_str!("rules.txt");
@@ -318,8 +318,7 @@ pub(crate) fn access(name: &Name) -> Option<Access> {
     }
 }
 
-/// Whether this call makes the order of a hash map not matter, where the function that goes through the map makes it. Of maps that
-/// are collected, `Steps` looks at what becomes of the keys: of two entries with one key, the last one stays.
+/// Whether this call makes the order of a hash map not matter, where the function that goes through the map makes it.
 pub(crate) fn forgets_order(name: &Name) -> bool {
     let method = name.path.rsplit("::").next().unwrap_or_default();
     let of = name.shown.split(" as ").next().unwrap_or_default();
@@ -331,65 +330,14 @@ pub(crate) fn forgets_order(name: &Name) -> bool {
         "collect" => {
             let into = name.shown.rsplit_once("::collect::<").map_or("", |(_, into)| into);
             let into = into.split('<').next().unwrap_or_default();
-            // The order within a heap depends on that in which it is filled.
-            of_map && ["BTreeSet", "HashSet"].iter().any(|of| into.ends_with(of))
+            of_map
+                && ["BTreeMap", "BTreeSet", "HashMap", "HashSet", "BinaryHeap"]
+                    .iter()
+                    .any(|of| into.ends_with(of))
         }
         // Of those with a comparison of their own, `Steps` looks at what they compare.
-        _ => ["sort", "sort_unstable", "sorted", "sorted_unstable", "into_sorted_vec"].contains(&method),
+        _ => ["sort", "sort_unstable", "sorted", "sorted_unstable"].contains(&method),
     }
-}
-
-/// The type of the keys of the map that this call collects from a hash collection.
-pub(crate) fn collects_keys(name: &Name) -> Option<&str> {
-    let of = name.shown.split(" as ").next().unwrap_or_default();
-    if !name.path.ends_with("::collect") || !name.path.starts_with('<') || !is_hashed(of) {
-        return None;
-    }
-    let (_, into) = name.shown.rsplit_once("::collect::<")?;
-    let (map, _) = into.split_once('<')?;
-    ["BTreeMap", "HashMap"].iter().any(|of| map.ends_with(of)).then(|| arguments_of(into).first().copied())?
-}
-
-/// Whether a closure that calls this leaves the key that it is given as it is, or only compares it.
-pub(crate) fn leaves_keys(path: &str) -> bool {
-    const METHODS: [&str; 30] = [
-        "clone",
-        "cloned",
-        "copied",
-        "to_owned",
-        "to_string",
-        "into",
-        "from",
-        "deref",
-        "as_str",
-        "as_ref",
-        "borrow",
-        "cmp",
-        "partial_cmp",
-        "total_cmp",
-        "then",
-        "then_with",
-        "reverse",
-        "lt",
-        "le",
-        "gt",
-        "ge",
-        "eq",
-        "ne",
-        "unwrap_or",
-        "unwrap_or_else",
-        "len",
-        "is_empty",
-        "add",
-        "sub",
-        "mul",
-    ];
-    let method = path.rsplit("::").next().unwrap_or_default();
-    METHODS.contains(&method)
-        || path.starts_with("core::panicking::")
-        || path.starts_with("core::ptr::drop_in_place")
-        // The language's own runtime.
-        || !path.contains("::")
 }
 
 /// Whether the name of a type is one of a hash collection, or of what goes through one.
@@ -553,9 +501,6 @@ mod tests {
         };
         assert!(of("sum::<u32>") && !of("sum::<f64>") && of("count") && !of("next"));
         assert!(of("collect::<alloc::collections::btree::set::BTreeSet<u8>>"));
-        // Which of two entries with one key stays, and how a heap lies, depends on the order.
-        assert!(!of("collect::<alloc::collections::btree::map::BTreeMap<u8, u8>>"));
-        assert!(!of("collect::<alloc::collections::binary_heap::BinaryHeap<u8>>"));
         assert!(!of("collect::<alloc::vec::Vec<u8>>"));
     }
 }

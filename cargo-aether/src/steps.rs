@@ -11,8 +11,7 @@ use crate::mir::Oddity;
 use crate::names::{Name, mentions_type};
 use crate::program::{Named, Program};
 use crate::rules::{
-    Access, Door, Level, Owner, SortBy, access, collects_keys, counts_up, forgets_order, is_foreign,
-    is_hashed, leaves_keys, sorts_by,
+    Access, Door, Level, Owner, SortBy, access, counts_up, forgets_order, is_foreign, is_hashed, sorts_by,
 };
 
 /// A node as it is reached; the same one counts otherwise where another reaches it.
@@ -182,10 +181,9 @@ impl Steps<'_> {
         };
         let walked: Vec<Id> = references.iter().map(|(to, _)| *to).filter(|to| is_walk(*to)).collect();
         let is_use = |to: Id| {
-            (forgets_order(&self.program.named(to).name) && !self.orders_by_a_part(to))
+            forgets_order(&self.program.named(to).name)
                 || self.is_blind_fold(to)
                 || self.sorts_by_keys_of(to, &walked)
-                || self.collects_the_keys(to)
         };
         let walks = walked.len();
         let uses = references.iter().filter(|(to, _)| is_use(*to)).count();
@@ -202,77 +200,13 @@ impl Steps<'_> {
             if value.is_some_and(|value| mentions_type(value, key)) {
                 return false;
             }
-            let by_keys = match by {
+            match by {
                 SortBy::Key => {
                     self.program.named(sort).name.first_argument().is_some_and(|by| mentions_type(by, key))
                 }
                 SortBy::Comparison => self.compares(sort, key),
-            };
-            by_keys && self.leaves_keys(sort)
-        })
-    }
-
-    /// Whether this collects a map with the keys of a hash map: of no two entries, the last one stays. Keys of another type, and
-    /// those that a closure makes, may be equal where the former ones are not.
-    fn collects_the_keys(&self, collect: Id) -> bool {
-        let name = &self.program.named(collect).name;
-        let Some(into) = collects_keys(name) else { return false };
-        let Some((key, value)) = name.keys_and_values() else { return false };
-        let text = |ty: &str| match ty.trim_start_matches('&') {
-            "str" => "alloc::string::String".to_owned(),
-            ty => ty.to_owned(),
-        };
-        text(key) == text(into)
-            && !value.is_some_and(|value| mentions_type(value, &text(key)))
-            && (!name.shown.contains("{closure") || self.leaves_keys(collect))
-    }
-
-    /// Whether the closures that are given to this call leave the keys as they are.
-    fn leaves_keys(&self, call: Id) -> bool {
-        let closures = self
-            .behind(call, |named| named.owner == Some(Owner::Local) && named.name.path.contains("{closure"));
-        let leaves = |closure: &Id| {
-            self.program.graph.named_by(*closure).iter().all(|&(to, _)| {
-                let path = self.program.path(to);
-                self.program.graph.node(to).kind == Kind::Constant
-                    || path.contains("{closure")
-                    || leaves_keys(path)
-            })
-        };
-        !closures.is_empty() && closures.iter().all(leaves)
-    }
-
-    /// Whether what this sorts, or puts in order, has a comparison that somebody wrote: it may look at a part only, and what it
-    /// calls equal stays in the order in which it came.
-    fn orders_by_a_part(&self, call: Id) -> bool {
-        let is_own = |named: &Named| {
-            let path = &named.name.path;
-            named.owner == Some(Owner::Local)
-                && (path.ends_with("core::cmp::Ord>::cmp") || path.ends_with("PartialOrd>::partial_cmp"))
-        };
-        let compares = self.behind(call, is_own);
-        compares.iter().any(|id| self.program.told_by_mir(*id).contains(&Oddity::OwnOrder))
-    }
-
-    /// What `call` leads to through the standard library's code that is generic over types of the workspace.
-    fn behind(&self, call: Id, is_meant: impl Fn(&Named) -> bool) -> Vec<Id> {
-        let (mut ways, mut seen, mut meant) = (vec![call], HashSet::from([call]), Vec::new());
-        while let Some(at) = ways.pop().filter(|_| seen.len() < 1024) {
-            for &(to, _) in self.program.graph.named_by(at) {
-                let named = self.program.named(to);
-                if !seen.insert(to) {
-                    continue;
-                }
-                if is_meant(named) {
-                    meant.push(to);
-                }
-                // A comparison, or a closure, may call another one of its kind.
-                if is_meant(named) || (named.owner == Some(Owner::Std) && named.mentions_local) {
-                    ways.push(to);
-                }
             }
-        }
-        meant
+        })
     }
 
     /// Whether the comparison of a sort compares values of this type.

@@ -3,7 +3,7 @@
 
 use aether::prelude::*;
 
-use crate::own::{Barrier, Command, Local, Notify, Semaphore, Timer, dirs, fs, glob, redis, task};
+use self::own::{Barrier, Command, Local, Notify, Semaphore, Timer, dirs, fs, glob, redis, task};
 
 #[workflow]
 async fn flow(cx: &mut Cx, names: Vec<String>) -> Result<u64> {
