@@ -350,6 +350,8 @@ async fn a_run_that_was_begun_on_word_of_a_creation_that_failed_writes_nothing_t
     let (store, _ballast) = file.full();
     // Tried again until the creation was told: where the lock goes too late, it is answered before.
     for name in (0..50).map(|number| format!("c{number}")) {
+        // More than there is room for, and made before: to make it takes time, in which the creation would be answered.
+        let too_large = frame(&"x".repeat(400_000));
         let other = lock(&file.path);
         let kept = queue(&store, append("b", 1, 1, frame("kept")));
         sleep(100 * MS).await;
@@ -361,7 +363,7 @@ async fn a_run_that_was_begun_on_word_of_a_creation_that_failed_writes_nothing_t
             answer
         };
         let creation = store.create_early(new_run(&name), notice);
-        let first = appended(1, large());
+        let first = appended(1, too_large);
         other.execute_batch("COMMIT").unwrap();
         let created = creation.await;
         assert!(matches!(created, Err(StoreError::Full { .. } | StoreError::Locked { .. })), "{created:?}");
