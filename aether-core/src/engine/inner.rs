@@ -397,20 +397,24 @@ pub(crate) async fn notify_run(inner: &Arc<Inner>, run: &RunId) {
     inner.wake_scheduler.notify_one();
 }
 
-/// Does `work` to its end, even if the caller is dropped before: a run that a worker has claimed must be advanced.
-pub(crate) async fn whole<T: Send + 'static, E: From<StoreError> + Send + 'static>(
+/// Does `work` to its end, even if the caller is dropped before: a run that a worker has claimed must be advanced. It is boxed
+/// at once, so that the caller's future has no room for it, which most calls of that one would not need.
+pub(crate) fn whole<T: Send + 'static, E: From<StoreError> + Send + 'static>(
     inner: &Inner,
     work: impl Future<Output = Result<T, E>> + Send + 'static,
-) -> Result<T, E> {
-    if mutated("done-in-the-callers-future") {
-        return work.await;
+) -> impl Future<Output = Result<T, E>> + Send {
+    let work = Box::pin(work);
+    async move {
+        if mutated("done-in-the-callers-future") {
+            return work.await;
+        }
+        // Without a runtime nothing can outlive its caller.
+        let Ok(runtime) = Runtime::try_current() else { return work.await };
+        runtime.spawn(work).await.unwrap_or_else(|error| {
+            let (store, reason) = (inner.shared.store.describe(), error.to_string());
+            Err(StoreError::Unavailable { store, reason }.into())
+        })
     }
-    // Without a runtime nothing can outlive its caller.
-    let Ok(runtime) = Runtime::try_current() else { return work.await };
-    runtime.spawn(work).await.unwrap_or_else(|error| {
-        let (store, reason) = (inner.shared.store.describe(), error.to_string());
-        Err(StoreError::Unavailable { store, reason }.into())
-    })
 }
 
 /// The time by the engine's clock.
