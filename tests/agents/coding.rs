@@ -102,7 +102,8 @@ fn a_patch_is_committed_once_wherever_the_process_dies() {
             });
         }
     });
+    // The last one of each lane may be behind the end.
     let tried = next.into_inner();
     println!("{tried} appends, each before and after");
-    assert!(tried > 5, "{tried}");
+    assert!(tried * stride > 40, "{tried} of every {stride}");
 }

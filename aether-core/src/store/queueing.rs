@@ -11,7 +11,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use crate::store::queues::{Limit, LimitKind};
-use crate::vocabulary::environment::later;
+use crate::vocabulary::environment::{CLOCKS_APART, later};
 use crate::vocabulary::queue::{QueuePlace, QueueScope, Serves};
 
 /// Virtual time of one turn of a key of weight 1.
@@ -23,14 +23,11 @@ const PASSED_OVER: usize = 64;
 /// How long the keys behind them are set aside. Those at the front use what room there is meanwhile.
 const ASIDE: Duration = Duration::from_millis(250);
 
-/// How far the clocks of workers may be apart. What lies further ahead was written by a clock that was set back since.
-const AHEAD: Duration = Duration::from_secs(60);
-
 /// Until when a claim at `now` may set a lane aside, but for limits that let nothing begin. One that is set aside for longer was
 /// so by a clock that was set back since.
 pub fn aside_at_most(limits: &[Limit], now: Timestamp) -> Timestamp {
     let longest = limits.iter().filter_map(|limit| limit.kind.per()).max();
-    later(now, longest.unwrap_or_default().saturating_add(AHEAD))
+    later(now, longest.unwrap_or_default().saturating_add(CLOCKS_APART))
 }
 
 /// What limits are checked against.
@@ -309,7 +306,7 @@ impl<'l> Picker<'l> {
                         0 => Some(Timestamp::MAX),
                         n => {
                             let counted = counts.start_before(&counter(limit, &scope), n)?;
-                            let latest = later(self.now, AHEAD);
+                            let latest = later(self.now, CLOCKS_APART);
                             let counted = counted.filter(|at| *at <= latest);
                             counted.map(|at| later(at, per)).filter(|until| *until > self.now)
                         }

@@ -56,6 +56,9 @@ pub trait Environment: Send + Sync + Debug + 'static {
     }
 }
 
+/// How far the clocks of two workers may be apart. What lies further ahead was written by a clock that was set back since.
+pub(crate) const CLOCKS_APART: Duration = Duration::from_secs(60);
+
 /// `at` plus `wait`, at most the last instant a timestamp can hold.
 pub(crate) fn later(at: Timestamp, wait: Duration) -> Timestamp {
     at.saturating_add(wait).unwrap_or(Timestamp::MAX)

@@ -6,7 +6,7 @@ use quote::quote;
 use syn::ItemFn;
 
 use super::body::context::BodyContext;
-use super::body::{branches, captures, iteration, linear, marks, mentions, needs, visit};
+use super::body::{branches, captures, iteration, linear, marks, mentions, needs, visit, wrapped};
 use super::options::allow::allowed;
 use super::options::{read, rules};
 use super::signature::shape;
@@ -51,7 +51,12 @@ fn step(
         rules::closures_over_arguments(options, &shape, &mut diagnostics);
         options.closures().for_each(|(_, closure)| visit::closure(closure, &context, &mut diagnostics));
     }
-    visit::step(&function.block, effect, &context, &mut diagnostics);
+    // What awaits anyway may be in a future of an attribute's own.
+    let is_wrapped =
+        effect == Some(Effect::Pure) && wrapped::is_reported(&function, Kind::Step, &mut diagnostics);
+    if !is_wrapped {
+        visit::step(&function.block, effect, &context, &mut diagnostics);
+    }
     shape.warnings = diagnostics.take_warnings();
     match options {
         Some(mut options) if diagnostics.is_empty() => {
@@ -79,6 +84,9 @@ fn workflow(
     let mut shape = shape::workflow(&function, common, owner, &mut diagnostics);
     let context =
         BodyContext { signature: &function.sig, allows: &shape.allows, macros: &macros, module: &module };
+    if wrapped::is_reported(&function, Kind::Workflow, &mut diagnostics) {
+        return Err(rejected(&function, shape, Kind::Workflow, diagnostics));
+    }
     visit::workflow(&function.block, &context, &mut diagnostics);
     captures::workflow(&function.sig, &function.block, &mut diagnostics);
     branches::workflow(&function.sig, &function.block, &mut diagnostics);

@@ -113,6 +113,9 @@ codes! {
     PURE_AWAIT = "AE0031",
         why: "a pure step has no context, so nothing that it awaits can be recorded, and it is computed again on every replay",
         help: "compute without awaiting, or choose `effect = \"read\"`, which records the result";
+    WRAPPED = "AE0032",
+        why: "attributes are expanded from the top, so this one has put the body into a future of its own, which is neither recorded nor seen through",
+        help: "put it below";
     CLOCK = "AE0101",
         why: "a replay or a retry would read another time than the first run did",
         help: "use `cx.now().await`";

@@ -12,7 +12,7 @@ use crate::engine::create::NewRunOf;
 use crate::engine::inner::Inner;
 use crate::store::error::StoreError;
 use crate::store::queues::KeyedStart;
-use crate::vocabulary::environment::later;
+use crate::vocabulary::environment::{CLOCKS_APART, later};
 use crate::vocabulary::id::RunId;
 use crate::vocabulary::labels::Labels;
 use crate::vocabulary::payload::Payload;
@@ -24,9 +24,6 @@ fn fresh_revision(run: &RunId) -> u64 {
     let start = digest.iter().take(7).fold(0_u64, |number, byte| number << 8 | u64::from(*byte));
     start.saturating_add(1)
 }
-
-/// How far the clocks of two workers may be apart.
-const APART: Duration = Duration::from_secs(60);
 
 /// How far the start of a run has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -92,7 +89,7 @@ impl StartRecord {
     /// The record, and when it is due, as this clock would have had it, where it was written by one that is far ahead of
     /// `now`: that clock was wrong for a moment, and what it promised for its hour would wait until that hour has come.
     pub(super) fn brought_back(&self, due_at: Timestamp, now: Timestamp) -> Option<(Self, Timestamp)> {
-        let noted_at = self.noted_at.filter(|noted_at| *noted_at > later(now, APART))?;
+        let noted_at = self.noted_at.filter(|noted_at| *noted_at > later(now, CLOCKS_APART))?;
         let back = |at: Timestamp| match Duration::try_from(at.duration_since(noted_at)) {
             Ok(wait) => later(now, wait),
             // Of a clock that was right.

@@ -2,20 +2,15 @@
 //!
 //! Promise: a function of the schedule, the time, and whether an earlier run is open. It reads no clock and no store.
 
-use std::time::Duration;
-
 use jiff::{SignedDuration, Timestamp};
 
 use crate::engine::schedules::jitter::delay_ms;
 use crate::policy::cron::{Cron, CronError};
 use crate::store::schedules::{CatchUp, Overlap, ScheduleRecord, ScheduleSpec, Tick, TickOutcome};
-use crate::vocabulary::environment::later;
+use crate::vocabulary::environment::{CLOCKS_APART, later};
 
 /// A tick that is late by no more than this is not missed.
 pub(super) const LATE: SignedDuration = SignedDuration::from_secs(60);
-
-/// How far the clocks of two workers may be apart.
-pub(super) const AHEAD: Duration = Duration::from_secs(60);
 
 /// How many ticks one decision starts. The next look decides the others.
 const STARTS: usize = 16;
@@ -33,7 +28,7 @@ pub(super) fn aim(schedule: &mut ScheduleRecord, cron: &Cron, next: Timestamp) {
 
 /// Whether ticks are decided that a clock like this one would decide later: another one was ahead.
 pub(super) fn is_aimed_too_far(schedule: &ScheduleRecord, cron: &Cron, now: Timestamp) -> bool {
-    let latest = later(now, AHEAD);
+    let latest = later(now, CLOCKS_APART);
     schedule.next > cron.due_after(latest) || schedule.starting.iter().any(|at| *at > latest)
 }
 

@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use crate::engine::admission::Admission;
 use crate::engine::inner::{Inner, now};
 use crate::engine::operate::send_end_request;
-use crate::engine::schedules::decision::{AHEAD, aim, cron_of, decide, is_aimed_too_far};
+use crate::engine::schedules::decision::{aim, cron_of, decide, is_aimed_too_far};
 use crate::engine::schedules::error::ScheduleError;
 use crate::engine::schedules::handle::{self, change, find, linked, run_id};
 use crate::engine::start::StartError;
@@ -21,7 +21,7 @@ use crate::inbox::decisions::EndRequest;
 use crate::inbox::error::SendError;
 use crate::store::error::StoreError;
 use crate::store::schedules::{DueSchedules, Overlap, ScheduleRecord, Tick, TickOutcome};
-use crate::vocabulary::environment::{Environment, later};
+use crate::vocabulary::environment::{CLOCKS_APART, Environment, later};
 
 /// How often a worker looks, at most. An engine that polls less often looks when it polls.
 const LOOK: Duration = Duration::from_secs(1);
@@ -89,7 +89,7 @@ async fn aim_again(inner: &Arc<Inner>) -> Result<(), StoreError> {
     let mut query = DueSchedules {
         now: Timestamp::MAX,
         workflows: inner.workflow_names(),
-        after: Some((later(now(inner), AHEAD), String::new())),
+        after: Some((later(now(inner), CLOCKS_APART), String::new())),
         limit: BATCH,
     };
     while inner.takes_runs() {

@@ -20,8 +20,10 @@ struct Waiting {
 impl WaitingItems {
     /// Whether the next item of the `each` at `place` is needed; else remembers whom to wake when it is.
     pub(super) fn is_needed(&mut self, place: &str, begun: usize, waker: &Waker) -> bool {
-        let waiting = Waiting { begun, waker: waker.clone(), released: false };
-        self.0.insert(place.into(), waiting).is_some_and(|former| former.released && former.begun == begun)
+        // One that was released and has not begun stays released: to release it again would wake its caller without end.
+        let released = self.0.get(place).is_some_and(|former| former.released && former.begun == begun);
+        self.0.insert(place.into(), Waiting { begun, waker: waker.clone(), released });
+        released
     }
 
     /// Releases the item of the `each` that `command` is in, where it waits. Returns whether it did.

@@ -15,3 +15,4 @@ mod optional;
 pub(crate) mod places;
 pub(crate) mod rules;
 pub(crate) mod visit;
+pub(crate) mod wrapped;
