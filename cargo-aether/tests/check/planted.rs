@@ -1,6 +1,6 @@
 //! A clock two crates down: the chain to it, and every way to let it pass.
 
-use super::project::{Project, Said, root};
+use super::project::{Project, Said, for_builds, root};
 
 const DEEP: &str = "\
 //! Stamps.
@@ -258,6 +258,7 @@ fn check_code_exits(project: &Project, is_installed: bool, args: &str, exit: &st
     child.current_dir(&project.folder);
     child.args(["--exact", "planted::the_command_line_calls_it", "--nocapture"]);
     child.env("PATH", std::env::join_paths(folders).unwrap()).env(EXITS, exit).env(ARGS, args);
+    for_builds(&mut child);
     let said = Said::of(&child.output().unwrap());
     assert_eq!(said.code, 0, "{}\n{}", said.out, said.err);
     said.out + &said.err

@@ -150,13 +150,6 @@ impl Project {
     pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut check = self.program();
         check.args(["check", "--target-dir"]).arg(target()).args(args);
-        // What cargo says to this test is not for the builds of the check.
-        let of_cargo = |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");
-        for name in std::env::vars_os().filter_map(|(name, _)| name.into_string().ok()) {
-            if of_cargo(&name) {
-                check.env_remove(name);
-            }
-        }
         check
     }
 
@@ -164,6 +157,7 @@ impl Project {
     pub(crate) fn program(&self) -> Command {
         let mut program = Command::new(env!("CARGO_BIN_EXE_cargo-aether"));
         program.arg("aether").current_dir(&self.folder);
+        for_builds(&mut program);
         program
     }
 
@@ -192,6 +186,17 @@ impl Said {
 /// The kinds of all findings that are errors.
 pub(crate) fn kinds<'a>(findings: impl IntoIterator<Item = &'a Finding>) -> BTreeSet<&'a str> {
     findings.into_iter().filter(|found| found.level == "error").map(|found| found.kind.as_str()).collect()
+}
+
+/// Takes away what cargo says to this test, which is not for the builds of the check: build scripts that look at it would run
+/// again, and all that depends on them would be built again.
+pub(crate) fn for_builds(command: &mut Command) {
+    let of_cargo = |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");
+    for name in std::env::vars_os().filter_map(|(name, _)| name.into_string().ok()) {
+        if of_cargo(&name) {
+            command.env_remove(name);
+        }
+    }
 }
 
 /// Where all projects are built; the check of this repository's own examples builds there, too.
