@@ -4,8 +4,13 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+#[path = "for_builds.rs"]
+mod for_builds;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+use for_builds::for_builds;
 
 /// The folder of the profile that this test was built in.
 pub(crate) fn profile_folder() -> PathBuf {
@@ -22,13 +27,6 @@ pub(crate) fn cargo_build() -> Command {
     if profile.ends_with("release") {
         build.arg("--release");
     }
-    // What cargo says to a test of its package is not for this build: build scripts that look at it would run again, and all
-    // that depends on them would be built again.
-    let of_package = |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");
-    for name in std::env::vars_os().filter_map(|(name, _)| name.into_string().ok()) {
-        if of_package(&name) {
-            build.env_remove(name);
-        }
-    }
+    for_builds(&mut build);
     build
 }

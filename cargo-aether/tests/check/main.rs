@@ -3,6 +3,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
 mod corpora;
+#[path = "../../../tests/built/for_builds.rs"]
+mod for_builds;
 mod planted;
 mod project;
 mod refusals;

@@ -1,6 +1,7 @@
 //! A clock two crates down: the chain to it, and every way to let it pass.
 
-use super::project::{Project, Said, for_builds, root};
+use super::project::{Project, Said, root};
+use crate::for_builds::for_builds;
 
 const DEEP: &str = "\
 //! Stamps.

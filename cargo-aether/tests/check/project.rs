@@ -5,6 +5,8 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use crate::for_builds::for_builds;
+
 /// What the corpora use; everything depends on it, so that all projects are built with the same features, once.
 const DEPENDENCIES: &str = r#"
 ahash = "0.8"
@@ -186,17 +188,6 @@ impl Said {
 /// The kinds of all findings that are errors.
 pub(crate) fn kinds<'a>(findings: impl IntoIterator<Item = &'a Finding>) -> BTreeSet<&'a str> {
     findings.into_iter().filter(|found| found.level == "error").map(|found| found.kind.as_str()).collect()
-}
-
-/// Takes away what cargo says to this test, which is not for the builds of the check: build scripts that look at it would run
-/// again, and all that depends on them would be built again.
-pub(crate) fn for_builds(command: &mut Command) {
-    let of_cargo = |name: &str| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_");
-    for name in std::env::vars_os().filter_map(|(name, _)| name.into_string().ok()) {
-        if of_cargo(&name) {
-            command.env_remove(name);
-        }
-    }
 }
 
 /// Where all projects are built; the check of this repository's own examples builds there, too.

@@ -15,15 +15,12 @@ const SPAN: &str = "__tracing_attr";
 /// Reports that `#[tracing::instrument]` has put the body into a future of its own, and says whether it has.
 pub(crate) fn is_reported(function: &ItemFn, kind: Kind, diagnostics: &mut Diagnostics) -> bool {
     let Some(at) = instrumented(&function.block) else { return false };
-    let kind = match kind {
-        Kind::Step => "step",
-        Kind::Workflow => "workflow",
-    };
+    let attribute = kind.attribute();
     diagnostics.report_with(
         at,
         code::WRAPPED,
-        format_args!("`#[instrument]` above `#[{kind}]`"),
-        format_args!("put `#[instrument]` below `#[{kind}]`, where it sees the function as it is written"),
+        format_args!("`#[instrument]` above `{attribute}`"),
+        format_args!("put `#[instrument]` below `{attribute}`, where it sees the function as it is written"),
     );
     true
 }
