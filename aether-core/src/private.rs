@@ -29,7 +29,7 @@ pub use crate::vocabulary::payload::{Payload, PayloadError};
 pub use crate::workflow::config::CONFIG_PATH;
 pub use crate::workflow::context::{Cx, call_step, inline_workflow, step_body, workflow_body};
 pub use crate::workflow::definition::{Workflow, linked_workflow};
-pub use crate::workflow::gate::{BoxEffect, gate, gate_call, gate_local};
+pub use crate::workflow::gate::{BoxEffect, as_workflow_code, gate, gate_call, gate_local};
 
 /// Finds the class of an error: its own where it implements [`Classify`], else [`FailureClass::Unclassified`].
 /// Call as `(&&ClassOf(&error)).class_of()`.

@@ -111,8 +111,13 @@ impl ::aether::__private::Step for send {
         (&&::aether::__private::ClassOf(error)).retry_after_of()
     }
     fn business_key(args: &Self::Args) -> ::core::option::Option<::std::string::String> {
+        ::aether::__private::marks::allow_clock();
         let (to, copies) = args;
-        ::core::option::Option::Some(::std::string::ToString::to_string(&to))
+        ::core::option::Option::Some(
+            ::aether::__private::as_workflow_code(|| ::std::string::ToString::to_string(
+                &to,
+            )),
+        )
     }
     fn probe(
         cx: ::aether::__private::StepCx,

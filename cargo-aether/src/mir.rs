@@ -101,10 +101,10 @@ fn oddity(line: &str, body: &str, head: &str) -> Option<Oddity> {
         return Some(Oddity::Assembly);
     }
     let (_, value) = line.split_once(" = ").filter(|_| line.starts_with('_'))?;
-    if ["(PointerExposeProvenance)", ">::addr(", ">::expose_provenance("]
-        .iter()
-        .any(|mark| value.contains(mark))
-    {
+    // Types of others have methods of these names, too.
+    let is_of_pointer = ["<impl *const ", "<impl *mut ", "NonNull::<"].iter().any(|of| value.contains(of));
+    let is_asked = [">::addr(", ">::expose_provenance("].iter().any(|method| value.contains(method));
+    if value.contains("(PointerExposeProvenance)") || is_of_pointer && is_asked {
         return Some(Oddity::AddressAsNumber);
     }
     let compared =

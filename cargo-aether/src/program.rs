@@ -133,7 +133,7 @@ impl<'a> Program<'a> {
                 owner: Some(owner),
                 rule: self.rules.first(&name),
                 is_closed: self.rules.is_closed(&name),
-                is_barrier: owner == Owner::Log || is_barrier(&name.path),
+                is_barrier: (owner == Owner::Log && !calls_back(&name.path)) || is_barrier(&name.path),
                 mentions_local: self.local.iter().any(|krate| name.mentions(krate)),
                 mentions_engine: ENGINE.iter().any(|krate| name.mentions(krate))
                     || (name.mentions(LISTS) && !self.local.contains(LISTS)),
@@ -176,14 +176,17 @@ impl<'a> Program<'a> {
         self.deterministic.is_some_and(|mark| self.graph.named_by(id).iter().any(|(to, _)| *to == mark))
     }
 
-    /// Where workflows begin: what the generated `Workflow::run` makes and `Workflow::decode` reads, and `Step::call` of pure
-    /// steps.
+    /// Where workflows begin: what the generated `Workflow::run` makes and `Workflow::decode` reads, `Step::call` of pure steps,
+    /// and the business keys and rules of approval of all steps, which are asked for again at another attempt.
     pub(crate) fn roots(&self) -> Vec<Root> {
         let mut roots: BTreeMap<String, Vec<Id>> = BTreeMap::new();
         for (id, node) in self.graph.iter() {
             let is_candidate = |symbol: &Arc<str>| {
                 symbol.contains("8Workflow") && (symbol.contains("3run") || symbol.contains("6decode"))
-                    || symbol.contains("4Step") && symbol.contains("4call")
+                    || symbol.contains("4Step")
+                        && ["4call", "12business_key", "14needs_approval"]
+                            .iter()
+                            .any(|it| symbol.contains(it))
             };
             if node.kind != Kind::Code || !node.symbol.as_ref().is_some_and(is_candidate) {
                 continue;
@@ -196,7 +199,12 @@ impl<'a> Program<'a> {
             };
             let is_of_workflow =
                 ["Workflow>::run", "Workflow>::decode"].iter().any(|it| method.ends_with(it));
-            if is_of_workflow || is_pure_step() {
+            // One that is not declared names nothing.
+            let is_declared_rule = || {
+                ["Step>::business_key", "Step>::needs_approval"].iter().any(|it| method.ends_with(it))
+                    && !self.graph.named_by(id).is_empty()
+            };
+            if is_of_workflow || is_pure_step() || is_declared_rule() {
                 roots.entry(of.to_owned()).or_default().push(id);
             }
         }
@@ -240,6 +248,11 @@ fn owner(krate: &str, local: &HashSet<String>) -> Owner {
         _ if STD.contains(&krate) => Owner::Std,
         _ => Owner::Registry,
     }
+}
+
+/// Whether a function of a log does what it is given, whatever its level.
+fn calls_back(path: &str) -> bool {
+    path == "tracing::span::Span::in_scope"
 }
 
 /// A step's body may do as it likes, and another workflow is looked at for itself. Arguments are encoded in workflow code.

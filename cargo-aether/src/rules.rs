@@ -218,9 +218,12 @@ impl Rule {
 
 /// Whether this is a function of C that is not the language's own runtime.
 pub(crate) fn is_foreign(path: &str) -> bool {
-    const RUNTIME: [&str; 9] =
-        ["mem", "bcmp", "strlen", "_Unwind", "__", "rust_eh", "_GLOBAL_", "DW.ref", "_DYNAMIC"];
-    !path.is_empty() && !path.contains("::") && !RUNTIME.iter().any(|runtime| path.starts_with(runtime))
+    const BEGINNINGS: [&str; 6] = ["_Unwind", "__", "rust_eh", "_GLOBAL_", "DW.ref", "_DYNAMIC"];
+    // What the compiler calls for copies, comparisons, and the remainder of floats.
+    const NAMES: [&str; 10] =
+        ["memcpy", "memmove", "memset", "memcmp", "memchr", "bcmp", "strlen", "fmod", "fmodf", "fmodl"];
+    let is_runtime = BEGINNINGS.iter().any(|beginning| path.starts_with(beginning)) || NAMES.contains(&path);
+    !path.is_empty() && !path.contains("::") && !is_runtime
 }
 
 fn fits(pattern: &str, path: &str) -> bool {

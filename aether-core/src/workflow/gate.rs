@@ -290,7 +290,7 @@ impl Drop for Entered {
 }
 
 /// Calls code of the user that every replay calls again, such as the decoder of what is recorded, in [`Phase::Workflow`].
-pub(crate) fn as_workflow_code<T>(code: impl FnOnce() -> T) -> T {
+pub fn as_workflow_code<T>(code: impl FnOnce() -> T) -> T {
     let _entered = Entered::new(Phase::Workflow, None);
     code()
 }

@@ -161,26 +161,33 @@ fn boxed_future(shape: &Shape, value: &TokenStream) -> TokenStream {
     }
 }
 
+/// A key that another try would compute otherwise is no key: it is workflow code.
 fn business_key_fn(shape: &Shape, key: &ArgumentClosure) -> TokenStream {
+    let p = private_path(shape);
     let args = GeneratedNames::new().args;
+    let marks = allow_marks(shape);
     let bound = argument_bindings(shape, key);
     let body = without_self(shape, &key.body);
     quote! {
         fn business_key(#args: &Self::Args) -> ::core::option::Option<::std::string::String> {
+            #marks
             #bound
-            ::core::option::Option::Some(::std::string::ToString::to_string(&#body))
+            ::core::option::Option::Some(#p::as_workflow_code(|| ::std::string::ToString::to_string(&#body)))
         }
     }
 }
 
 fn needs_approval_fn(shape: &Shape, closure: &ArgumentClosure) -> TokenStream {
+    let p = private_path(shape);
     let args = GeneratedNames::new().args;
+    let marks = allow_marks(shape);
     let bound = argument_bindings(shape, closure);
     let body = without_self(shape, &closure.body);
     quote! {
         fn needs_approval(#args: &Self::Args) -> bool {
+            #marks
             #bound
-            #body
+            #p::as_workflow_code(|| #body)
         }
     }
 }

@@ -4,13 +4,13 @@
 //! join, is refused with the way out, where the source shows it; the types refuse the others. What a branch binds itself, or
 //! moves into itself, is its own.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use syn::ext::IdentExt as _;
 use syn::visit::{self, Visit};
 use syn::{
-    Block, Expr, ExprAssign, ExprBinary, ExprClosure, ExprMethodCall, ExprReference, Ident, Item, Macro,
-    PatIdent, Signature,
+    Block, Expr, ExprAssign, ExprBinary, ExprClosure, ExprMethodCall, ExprReference, Ident, Item, Local,
+    Macro, Pat, PatIdent, Signature, Stmt,
 };
 
 use super::linear::{bound, parameter};
@@ -28,18 +28,22 @@ pub(crate) fn workflow(signature: &Signature, body: &Block, diagnostics: &mut Di
     let mut mutable = Bound { mutable_only: true, ..Bound::default() };
     mutable.visit_signature(signature);
     mutable.visit_block(body);
-    Forks { contexts, mutable: mutable.names, diagnostics }.visit_block(body);
+    let mut kept = Kept::default();
+    kept.visit_block(body);
+    Forks { contexts, mutable: mutable.names, kept: kept.0, diagnostics }.visit_block(body);
 }
 
-struct Forks<'a> {
+struct Forks<'a, 'ast> {
     /// The contexts in sight, innermost last.
     contexts: Vec<Ident>,
     /// Variables that are declared `mut`.
     mutable: BTreeSet<String>,
+    /// Branches that are kept in variables, by their names.
+    kept: BTreeMap<String, &'ast ExprClosure>,
     diagnostics: &'a mut Diagnostics,
 }
 
-impl<'ast> Visit<'ast> for Forks<'_> {
+impl<'ast> Visit<'ast> for Forks<'_, 'ast> {
     fn visit_expr_method_call(&mut self, call: &'ast ExprMethodCall) {
         let fork = match call.method.to_string().as_str() {
             "race" => Some(Fork::Race),
@@ -72,28 +76,40 @@ impl<'ast> Visit<'ast> for Forks<'_> {
     fn visit_item(&mut self, _: &'ast Item) {}
 }
 
-impl Forks<'_> {
+impl<'ast> Forks<'_, 'ast> {
     fn is_context(&self, expr: &Expr) -> bool {
         places::context(expr).is_some_and(|name| self.contexts.contains(name))
     }
 
     /// What each of the branches in an argument changes.
-    fn branches<'a>(&self, argument: &'a Expr, found: &mut Vec<Vec<Change<'a>>>) {
+    fn branches(&self, argument: &'ast Expr, found: &mut Vec<Vec<Change<'ast>>>) {
         match argument {
             Expr::Paren(inner) => self.branches(&inner.expr, found),
             Expr::Tuple(tuple) => tuple.elems.iter().for_each(|branch| self.branches(branch, found)),
-            Expr::Closure(closure) => {
-                let mut own = Bound::default();
-                own.visit_expr_closure(closure);
-                // What is moved in is changed inside only.
-                let nothing = BTreeSet::new();
-                let mutable = if closure.capture.is_some() { &nothing } else { &self.mutable };
-                let mut changes = Changes { own: own.names, mutable, found: Vec::new() };
-                changes.visit_expr(&closure.body);
-                found.push(changes.found);
+            Expr::Closure(closure) => found.push(self.changes(closure)),
+            // What it clones for its closure is shared all the same.
+            Expr::Block(block) => {
+                if let Some(Stmt::Expr(branch, None)) = block.block.stmts.last() {
+                    self.branches(branch, found);
+                }
+            }
+            Expr::Path(path) => {
+                let kept = path.path.get_ident().and_then(|name| self.kept.get(&text(name)));
+                found.extend(kept.map(|closure| self.changes(closure)));
             }
             _ => {}
         }
+    }
+
+    fn changes(&self, closure: &'ast ExprClosure) -> Vec<Change<'ast>> {
+        let mut own = Bound::default();
+        own.visit_expr_closure(closure);
+        // What is moved in is changed inside only.
+        let nothing = BTreeSet::new();
+        let mutable = if closure.capture.is_some() { &nothing } else { &self.mutable };
+        let mut changes = Changes { own: own.names, mutable, found: Vec::new() };
+        changes.visit_expr(&closure.body);
+        changes.found
     }
 
     fn judge(&mut self, branches: &[Vec<Change<'_>>], fork: Fork) {
@@ -180,6 +196,24 @@ impl Fork {
             Self::Plan => "plan",
         }
     }
+}
+
+/// Branches that are bound to a name; of several of one name, the last one.
+#[derive(Default)]
+struct Kept<'ast>(BTreeMap<String, &'ast ExprClosure>);
+
+impl<'ast> Visit<'ast> for Kept<'ast> {
+    fn visit_local(&mut self, local: &'ast Local) {
+        if let Pat::Ident(name) = &local.pat
+            && let Some(Expr::Closure(closure)) = local.init.as_ref().map(|init| &*init.expr)
+            && gate::is_branch(closure)
+        {
+            self.0.insert(text(&name.ident), closure);
+        }
+        visit::visit_local(self, local);
+    }
+
+    fn visit_item(&mut self, _: &'ast Item) {}
 }
 
 /// Names that are bound.

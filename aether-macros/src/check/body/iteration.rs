@@ -146,6 +146,19 @@ fn ends_without_order(call: &ExprMethodCall) -> bool {
     (collects || ORDER_FREE.contains(&name.as_str())) && adapts(&call.receiver)
 }
 
+/// What a chain of calls goes through that gives the same in any order. Of sums that is not said: those of floats do not.
+pub(crate) fn gone_through_in_any_order(call: &ExprMethodCall) -> Option<&Expr> {
+    let is_sum = call.method == "sum" || call.method == "product";
+    if is_sum || !ends_without_order(call) { None } else { source(&call.receiver) }
+}
+
+/// Where a chain of calls begins to iterate.
+fn source(expr: &Expr) -> Option<&Expr> {
+    let Expr::MethodCall(call) = expr else { return None };
+    let here = || methods::iterates(&call.method.to_string()).then_some(&*call.receiver);
+    source(&call.receiver).or_else(here)
+}
+
 fn adapts(expr: &Expr) -> bool {
     let Expr::MethodCall(call) = expr else { return false };
     let name = call.method.to_string();

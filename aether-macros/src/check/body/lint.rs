@@ -47,6 +47,8 @@ pub(crate) struct BodyLint<'a> {
     pub(crate) locals: Locals,
     /// The first parameter.
     pub(crate) context: Option<Ident>,
+    /// What calls around the one that is looked at go through in any order.
+    pub(crate) in_any_order: Vec<*const Expr>,
     /// Inside `unsafe { .. }`.
     pub(crate) unsafety: bool,
     pub(crate) diagnostics: &'a mut Diagnostics,

@@ -8,6 +8,7 @@ use syn::{
 };
 
 use super::context::{BodyContext, BodyKind};
+use super::iteration;
 use super::linear;
 use super::lint::BodyLint;
 use super::locals::Locals;
@@ -59,7 +60,18 @@ fn lint_body(body: &Block, kind: BodyKind, context: &BodyContext<'_>, diagnostic
     let BodyContext { allows, macros, .. } = *context;
     let locals = Locals::of(context.signature, body);
     let context = context.signature.inputs.first().and_then(linear::parameter);
-    BodyLint { kind, allows, macros, names, locals, context, unsafety: false, diagnostics }.visit_block(body);
+    BodyLint {
+        kind,
+        allows,
+        macros,
+        names,
+        locals,
+        context,
+        unsafety: false,
+        in_any_order: Vec::new(),
+        diagnostics,
+    }
+    .visit_block(body);
 }
 
 impl<'ast> Visit<'ast> for BodyLint<'_> {
@@ -108,7 +120,9 @@ impl<'ast> Visit<'ast> for BodyLint<'_> {
         } else if let Some(finding) = methods::judge_method(&name, count) {
             self.report(&call.method, finding, &format!(".{name}(..)"));
         }
-        if methods::iterates(&name) {
+        self.in_any_order.extend(iteration::gone_through_in_any_order(call).map(std::ptr::from_ref));
+        let is_in_any_order = self.in_any_order.contains(&std::ptr::from_ref(&*call.receiver));
+        if methods::iterates(&name) && name != "retain" && !is_in_any_order {
             self.report_iteration(&call.receiver, &call.method, &format!("{{}}.{name}()"));
         }
         if self.kind == BodyKind::Transaction && name == "http" && self.is_context(&call.receiver) {

@@ -1,5 +1,5 @@
 //! The time by a function of libc that is renamed here
-//! how: foreign
+//! how: clock
 
 use std::ffi::c_long;
 

@@ -4,7 +4,7 @@ use aether::prelude::*;
 async fn flow(cx: &mut Cx, counts: std::collections::HashMap<String, u32>, seen: std::collections::HashSet<u32>) -> Result<()> {
     let _ = &cx;
     for _ in &counts {}
-    let _ = counts.keys().count();
+    let _ = counts.keys().next();
     let _ = seen.iter().next();
     Ok(())
 }

@@ -49,4 +49,15 @@ async fn allowed(cx: &mut Cx, claim: Claim) -> Result<()> {
     Ok(())
 }
 
+#[workflow]
+async fn given(cx: &mut Cx, mut tags: HashMap<String, u32>) -> Result<u32> {
+    tags.retain(|_, count| *count > 0);
+    let large = tags.values().filter(|count| **count > 3).count();
+    let longest = tags.keys().map(String::len).max();
+    for tag in tags.into_keys().collect::<BTreeSet<_>>() {
+        send(cx, &tag).await?;
+    }
+    Ok(large as u32 + u32::from(longest.is_some()))
+}
+
 fn main() {}

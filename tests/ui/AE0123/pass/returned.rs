@@ -52,4 +52,20 @@ async fn moved(cx: &mut Cx, mut place: String) -> Result<u64> {
     .await
 }
 
+struct Catalog(Vec<String>);
+
+impl Catalog {
+    fn fetch_plan(&self, at: usize) -> &str {
+        self.0.get(at).map_or("", String::as_str)
+    }
+}
+
+#[workflow]
+async fn planned(cx: &mut Cx, names: Vec<String>) -> Result<usize> {
+    let catalog = Catalog(names);
+    let quick = async |cx: &mut Cx| look(cx, catalog.fetch_plan(0)).await;
+    let found = cx.race((quick, async |cx: &mut Cx| look(cx, catalog.fetch_plan(1)).await)).await?;
+    Ok(found.len())
+}
+
 fn main() {}

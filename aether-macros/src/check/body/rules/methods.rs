@@ -82,18 +82,25 @@ pub(crate) fn judge_method_of_shared(name: &str, arguments: usize, ordered: bool
 
 /// Whether a method is one of atomics.
 pub(crate) fn is_atomic(method: &str) -> bool {
-    method.starts_with("fetch_")
-        || method.starts_with("compare_exchange")
-        || matches!(method, "load" | "store" | "swap")
+    changes_atomic(method) || matches!(method, "load" | "store" | "swap")
 }
 
 /// Whether a method changes what several owners share.
 pub(crate) fn shares_changes(name: &str, arguments: usize) -> bool {
     match name {
-        "lock" | "try_lock" | "borrow_mut" => arguments == 0,
+        "lock" | "try_lock" | "borrow_mut" | "write" | "try_write" => arguments == 0,
         "store" | "swap" => arguments == 2,
-        _ => name.starts_with("fetch_") || name.starts_with("compare_exchange"),
+        _ => changes_atomic(name),
     }
+}
+
+/// Whether only atomics have a method of this name. Others fetch what they like: `catalog.fetch_plan("fast")`.
+fn changes_atomic(method: &str) -> bool {
+    const OPERATIONS: [&str; 9] = ["add", "sub", "and", "or", "xor", "nand", "min", "max", "update"];
+    let fetches = |operation: &str| {
+        OPERATIONS.contains(&operation) || operation.starts_with("ptr_") || operation.starts_with("byte_")
+    };
+    method.strip_prefix("fetch_").is_some_and(fetches) || method.starts_with("compare_exchange")
 }
 
 /// Whether a method of collections, strings and options takes its receiver mutably.
