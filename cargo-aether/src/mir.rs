@@ -3,7 +3,7 @@
 //!
 //! Promise: MIR is text that the compiler changes at will; what is not understood in it is passed over.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::path::Path;
 
 /// What is told of one function.
@@ -19,8 +19,8 @@ pub(crate) struct Told {
 pub(crate) enum Place {
     /// The end of a path: MIR leaves modules out where a name is the only one.
     Path(String),
-    /// A method: its name, and where its `impl` begins.
-    Method { name: String, file: String, line: u32 },
+    /// A method: its name, where its `impl` begins, and where the next `impl` of the file begins that has a method of this name.
+    Method { name: String, file: String, line: u32, next: Option<u32> },
 }
 
 /// What is told of a function.
@@ -66,6 +66,7 @@ pub(crate) fn read(file: &Path, krate: &str) -> Vec<Told> {
 
 fn in_text(text: &str) -> Vec<(Place, Oddity)> {
     let mut found = Vec::new();
+    let mut methods = BTreeSet::new();
     // A function ends at the first brace that stands at the beginning of a line.
     for function in text.split("\n}\n") {
         let Some(at) = function.rfind("\nfn ").map(|at| at + 1).or(function.starts_with("fn ").then_some(0))
@@ -74,12 +75,22 @@ fn in_text(text: &str) -> Vec<(Place, Oddity)> {
         };
         let (head, body) = function[at + 3..].split_once('\n').unwrap_or_default();
         let Some(place) = place(head) else { continue };
+        if let Place::Method { name, file, line, .. } = &place {
+            methods.insert((name.clone(), file.clone(), *line));
+        }
         let mut told = HashSet::new();
         told.extend(body.lines().filter_map(|line| oddity(line, body, head)));
         if is_commutative_fold(head, body) {
             told.insert(Oddity::CommutativeFold);
         }
         found.extend(told.into_iter().map(|oddity| (place.clone(), oddity)));
+    }
+    for (place, _) in &mut found {
+        if let Place::Method { name, file, line, next } = place {
+            let behind = (name.clone(), file.clone(), line.saturating_add(1));
+            let following = methods.range(behind..).next();
+            *next = following.filter(|(of, at, _)| of == name && at == file).map(|(_, _, line)| *line);
+        }
     }
     found
 }
@@ -92,7 +103,7 @@ fn place(head: &str) -> Option<Place> {
     let (place, method) = rest.split_once('>')?;
     let mut place = place.split(':');
     let (file, line) = (place.next()?.to_owned(), place.next()?.parse().ok()?);
-    Some(Place::Method { name: method.to_owned(), file, line })
+    Some(Place::Method { name: method.to_owned(), file, line, next: None })
 }
 
 fn oddity(line: &str, body: &str, head: &str) -> Option<Oddity> {
@@ -164,9 +175,16 @@ fn <impl at src/lib.rs:7:1: 7:9>::key(_1: &S) -> usize {
 fn helpers::fine() -> usize {
     // a comment of (PointerExposeProvenance)
 }
+
+fn <impl at src/lib.rs:20:1: 20:9>::key(_1: &U) -> usize {
+    bb0: {
+        _2 = <Peer as Endpoint>::addr(copy _1) -> [return: bb1, unwind continue];
+    }
+}
 ";
         let path = Place::Path("helpers::tag".into());
-        let method = Place::Method { name: "::key".into(), file: "src/lib.rs".into(), line: 7 };
+        let method =
+            Place::Method { name: "::key".into(), file: "src/lib.rs".into(), line: 7, next: Some(20) };
         assert_eq!((path.last(), method.last()), ("tag", "key"));
         assert_eq!(in_text(text), [(path, Oddity::AddressAsNumber), (method, Oddity::AddressAsNumber)]);
     }

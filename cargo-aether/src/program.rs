@@ -164,9 +164,11 @@ impl<'a> Program<'a> {
                 let before = path.strip_suffix(end.as_str()).filter(|before| before.ends_with("::"));
                 before.is_some_and(|before| before.split("::").next() == Some(&told.krate))
             }
-            Place::Method { name, file, line } => {
-                path.ends_with(name.as_str())
-                    && self.beginning(id).is_some_and(|(of, at)| of.ends_with(file.as_str()) && at >= *line)
+            Place::Method { name, file, line, next } => {
+                let is_there = |(of, at): (String, u32)| {
+                    of.ends_with(file.as_str()) && at >= *line && next.is_none_or(|next| at < next)
+                };
+                path.ends_with(name.as_str()) && self.beginning(id).is_some_and(is_there)
             }
         }
     }
