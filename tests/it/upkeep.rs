@@ -114,10 +114,13 @@ async fn a_shutdown_closes_the_file_that_the_engine_opened_whoever_looks_into_it
 }
 
 /// Block a thread.
-#[step(effect = "tool")]
+#[step(effect = "tool", on_unknown = "retry")]
 async fn block(cx: &mut StepCx) -> Result<()> {
     Calls::note(cx)?;
-    std::thread::sleep(Duration::from_secs(12));
+    if cx.dep::<Calls>()?.of("block") == 1 {
+        std::thread::sleep(Duration::from_secs(12));
+    }
+    cx.dep::<Calls>()?.add("unblocked", "");
     Ok(())
 }
 
@@ -129,8 +132,12 @@ async fn blocking(cx: &mut Cx) -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_body_that_blocks_its_thread_keeps_its_run_and_no_shutdown_for_ever() {
-    let (place, calls) = (Place::sqlite(), Calls::default());
-    let engine = builder(&place.store, &calls).lease(Duration::from_secs(60)).start().await.unwrap();
+    let (folder, calls) = (tempfile::tempdir().unwrap(), Calls::default());
+    let builder = || {
+        let engine = Engine::builder().sqlite(folder.path().join("agent.db")).provide(calls.clone());
+        engine.lease(Duration::from_secs(2)).poll_interval(Duration::from_millis(10))
+    };
+    let engine = builder().start().await.unwrap();
     let run = engine.start::<blocking>(()).id("blocked").await.unwrap();
     in_time(async {
         while calls.of("block") == 0 {
@@ -138,12 +145,30 @@ async fn a_body_that_blocks_its_thread_keeps_its_run_and_no_shutdown_for_ever() 
         }
     })
     .await;
+    // Another engine looks for runs of workers that are gone.
+    let other = builder().start().await.unwrap();
     let began = Instant::now();
     let error = engine.shutdown_within(Duration::ZERO).await.unwrap_err();
     assert!(error.to_string().contains("blocks its thread"), "{error}");
     assert!(began.elapsed() < Duration::from_secs(11), "the body is still there");
-    let record = place.store.run(run.id()).await.unwrap().unwrap();
-    assert!(record.owner.is_some(), "nobody else calls it meanwhile");
+    drop((run, engine));
+    // Its lease is renewed, and its lock is held, for as long as the body stands.
+    in_time(async {
+        loop {
+            let called = calls.of("block");
+            if calls.of("unblocked") > 0 {
+                break;
+            }
+            assert_eq!(called, 1, "nobody else calls it meanwhile");
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    })
+    .await;
+    // Then the run is free, and another process's.
+    let run = other.handle::<blocking>("blocked").await.unwrap();
+    in_time(run.result()).await.unwrap();
+    assert_eq!(calls.of("block"), 2);
+    other.shutdown().await.unwrap();
 }
 
 fn with_retention(place: &Place, calls: &Calls, retention: Retention) -> EngineBuilder {

@@ -130,6 +130,7 @@ async fn release(
             release_when_flushed(Arc::clone(&inner), Arc::clone(&run)).await;
             remove_active(&inner, &run, false);
             inner.stuck.fetch_sub(1, Ordering::AcqRel);
+            inner.unstuck.notify_waiters();
         });
         return true;
     }
@@ -145,6 +146,20 @@ async fn release(
 async fn release_when_flushed(inner: Arc<Inner>, run: Arc<Run>) {
     run.watermark().settled().await;
     release_run(&inner, &run.id, run.epoch, Fault::ShutDown { run: run.id.clone() }).await;
+}
+
+impl Inner {
+    /// Waits until no body blocks its thread that could not be cut off.
+    pub(super) async fn unstuck(&self) {
+        loop {
+            // Before the look, so that an end in between is not missed.
+            let changed = self.unstuck.notified();
+            if self.stuck.load(Ordering::Acquire) == 0 {
+                return;
+            }
+            changed.await;
+        }
+    }
 }
 
 async fn patience_over(inner: &Inner, patience: Duration) {

@@ -107,6 +107,8 @@ pub(crate) struct Inner {
     pub(super) lost: Mutex<Vec<LostRun>>,
     /// Result of the one shutdown; a second call of it waits for the first and returns the same.
     pub(super) ended: OnceCell<Result<(), StoreError>>,
+    /// Result of this worker's end: a part of the shutdown, unless a body still stands that could not be cut off.
+    pub(super) left: OnceCell<Result<(), StoreError>>,
     pub(super) settings: Settings,
     /// Which ended runs it deletes, if any.
     pub(super) retention: Option<Retention>,
@@ -114,6 +116,8 @@ pub(crate) struct Inner {
     pub(super) in_use: InUse,
     /// How many bodies block their threads and could not be cut off.
     pub(super) stuck: AtomicUsize,
+    /// Woken when one of them has ended.
+    pub(super) unstuck: Notify,
     /// Wakes the task that deletes ended runs.
     pub(super) wake_purging: Arc<Notify>,
     /// Which runs it takes.

@@ -64,7 +64,8 @@ pub struct PurgeReport {
     pub deleted: u64,
     /// Runs that the hook kept.
     pub kept: u64,
-    /// Runs that were kept because their parents are open.
+    /// Runs that were kept because their parents are open, or because a paused process of which they were taken may wake and
+    /// write.
     pub held: u64,
 }
 

@@ -1,6 +1,6 @@
 //! The engine's own tasks: claiming due runs, looking into inboxes, and shutting down.
 //!
-//! Promise: a shutdown cancels nothing, and closes the store after every run is released.
+//! Promise: a shutdown cancels nothing, and closes the store after every run is released and every body has ended.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
@@ -16,7 +16,7 @@ use crate::engine::inner::{Inner, whole};
 use crate::engine::keeper::Keeper;
 use crate::engine::orphans::Orphans;
 use crate::engine::pace::Pace;
-use crate::sched::spawn;
+use crate::sched::{mutated, spawn};
 use crate::store::error::StoreError;
 use crate::store::records::ClaimRequest;
 use crate::vocabulary::environment::Environment;
@@ -37,7 +37,7 @@ pub(super) fn spawn_tasks(inner: &Arc<Inner>) {
 }
 
 /// Claims what is due, until the engine stops; then releases everything. Leases are renewed for as long as this runs.
-async fn schedule(inner: Arc<Inner>, _keeper: Keeper) {
+async fn schedule(inner: Arc<Inner>, keeper: Keeper) {
     let shared = Arc::clone(&inner.shared);
     let _unless_it_breaks = Unbroken(Arc::clone(&inner));
     // Not by the wall clock: set back by a year, it would let a year pass until the next look.
@@ -80,6 +80,10 @@ async fn schedule(inner: Arc<Inner>, _keeper: Keeper) {
     // Where the last clone of the engine was dropped without a shutdown, no caller is left who could give bodies time.
     // After an explicit shutdown this waits for the same result.
     let _released_as_far_as_possible = shut_down(&inner, Duration::ZERO).await;
+    // The leases of runs whose bodies still stand are renewed until the last of them has ended.
+    inner.unstuck().await;
+    drop(keeper);
+    let _nobody_asks = leave(&inner).await;
 }
 
 /// Notes that the task which claims runs has ended, unless the engine is stopping.
@@ -193,32 +197,53 @@ pub(super) async fn shut_down(inner: &Arc<Inner>, patience: Duration) -> Result<
 }
 
 async fn stop_all(inner: &Arc<Inner>, patience: Duration) -> Result<(), StoreError> {
-    let environment = &inner.shared.environment;
     // 1. `start` refuses from now on, and the engine's tasks end.
     inner.begin_stopping();
     // 2. Every run is released, unless a drain has done that before.
     drained(inner, patience).await;
-    // 3. Nothing of this worker runs any more, so whatever it could not release is free.
-    let store = &inner.shared.store;
-    let unavailable =
-        |reason: &str| StoreError::Unavailable { store: store.describe(), reason: reason.to_owned() };
-    let retired = if inner.stuck.load(Ordering::Acquire) > 0 {
-        // Its run is not free while it may still do something.
-        Err(unavailable(
-            "a body blocks its thread and could not be cut off: its run is free when this process ends, or when this \
-             worker is seen to be silent",
-        ))
-    } else {
-        match select(store.retire(&inner.shared.worker), environment.sleep(FLUSH_PATIENCE)).await {
-            Either::Left((retired, _)) => retired,
-            Either::Right(_) => Err(unavailable(
-                "the runs of this worker could not be released in time; they are when it is seen to be silent",
-            )),
-        }
+    // 3. A run is not free while a body of it may still do something: the store, with whose end this worker is over for all
+    // others, is closed when that body has ended, or ends with this process.
+    if inner.stuck.load(Ordering::Acquire) > 0 && !mutated("left-while-stuck") {
+        return Err(unavailable(
+            inner,
+            "a body blocks its thread and could not be cut off: its run is free when that body or this process ends, and \
+             the store is open until then",
+        ));
+    }
+    leave(inner).await
+}
+
+fn unavailable(inner: &Inner, reason: &str) -> StoreError {
+    StoreError::Unavailable { store: inner.shared.store.describe(), reason: reason.to_owned() }
+}
+
+/// Ends this worker for all others, once. Nothing of it runs any more.
+async fn leave(inner: &Inner) -> Result<(), StoreError> {
+    inner.left.get_or_init(|| retire_and_close(inner)).await.clone()
+}
+
+async fn retire_and_close(inner: &Inner) -> Result<(), StoreError> {
+    let (store, environment) = (&inner.shared.store, &inner.shared.environment);
+    // 1. Whatever this worker could not release is free.
+    let retired = match select(store.retire(&inner.shared.worker), environment.sleep(FLUSH_PATIENCE)).await {
+        Either::Left((retired, _)) => Some(retired),
+        Either::Right(_) => None,
     };
-    // 4. The store is closed last, and only by its last holder: another engine of this process may still use it. What
+    // 2. The store is closed last, and only by its last holder: another engine of this process may still use it. What
     // this engine wrote is durable in any case, because its runs were released after their appends.
     let is_held = inner.in_use.is_held(store);
-    let closed = if is_held { Ok(()) } else { store.close().await };
-    closed.and(retired)
+    match retired {
+        Some(retired) if is_held => retired,
+        Some(retired) => store.close().await.and(retired),
+        // What does not answer to the one may never answer to the other.
+        None => {
+            let closed = async { if is_held { Ok(()) } else { store.close().await } };
+            let reason = "the runs of this worker could not be released in time; they are when it is seen to be silent, or \
+                          when this process ends";
+            match select(Box::pin(closed), environment.sleep(FLUSH_PATIENCE)).await {
+                Either::Left((Err(error), _)) => Err(error),
+                _ => Err(unavailable(inner, reason)),
+            }
+        }
+    }
 }
