@@ -393,6 +393,10 @@ impl Store for SimStore {
         self.write(move |memory| now(memory.release(&run, epoch, wake_at)))
     }
 
+    fn hasten(&self, at: Timestamp, beyond: Timestamp) -> BoxFuture<'_, Answer<usize>> {
+        self.write(move |memory| now(memory.hasten(at, beyond)))
+    }
+
     fn next_wake(&self) -> BoxFuture<'_, Answer<Option<Timestamp>>> {
         self.read(|memory| now(memory.next_wake()))
     }

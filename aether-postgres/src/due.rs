@@ -4,6 +4,7 @@
 //! and without a row is woken by messages alone. A row too many costs a look, a row too few would cost a run its wake-up:
 //! none is deleted of a run that is open and not parked.
 
+use aether_core::contract::Status;
 use aether_core::id::{Epoch, RunId};
 use aether_core::store::StoreError;
 use jiff::Timestamp;
@@ -48,6 +49,20 @@ WITH freed AS (UPDATE runs SET owner = NULL, lapses_at = CASE WHEN lapses_at IS 
         ON CONFLICT (shard, run) DO UPDATE SET wake_at = excluded.wake_at, code = excluded.code)
 SELECT 1 FROM runs WHERE shard = $1 AND id = $2";
 
+/// Runs that wait for nothing and are due later than a time ($2): those in the middle of their work that no worker holds, and
+/// those that are to begin at once and were created later than that time.
+const HASTEN: &str = "
+WITH free AS MATERIALIZED (
+        (SELECT r.shard, r.id FROM runs r WHERE r.status = $3::int2 AND r.owner IS NULL AND NOT r.parked LIMIT 10000)
+        UNION ALL
+        (SELECT r.shard, r.id FROM runs r WHERE r.created_at > $2::int8 AND r.status = $4::int2 AND r.owner IS NULL
+            AND NOT r.parked AND r.queue IS NULL AND (r.terms IS NULL OR r.terms::json ->> 'not_before' IS NULL) LIMIT 10000)),
+    late AS MATERIALIZED (SELECT f.shard, f.id FROM free f
+        CROSS JOIN LATERAL (SELECT d.wake_at FROM due d WHERE d.shard = f.shard AND d.run = f.id OFFSET 0) d
+        WHERE d.wake_at > $2 LIMIT 500),
+    hastened AS (UPDATE due d SET wake_at = $1::int8 FROM late l WHERE d.shard = l.shard AND d.run = l.id RETURNING 1)
+SELECT count(*) FROM hastened";
+
 /// Rows at the low end of the index, which every claim walks over, of runs that are gone, have ended or are parked. A parked
 /// run is claimed before it is parked no more, and that claim deletes its row: so the row that is deleted here is of no use
 /// whenever the deletion takes effect.
@@ -85,6 +100,16 @@ impl Database {
     ) -> Result<(), StoreError> {
         let is_known = self.release_row(run.as_str(), row::int(epoch), row::micros(wake_at)).await?;
         if is_known { Ok(()) } else { Err(StoreError::UnknownRun { run: run.clone() }) }
+    }
+
+    /// See [`Store::hasten`](aether_core::store::Store::hasten).
+    pub(crate) async fn hasten(&self, now: Timestamp, beyond: Timestamp) -> Result<usize, StoreError> {
+        let (now, beyond) = (row::micros(now), row::micros(beyond));
+        let (running, pending) = (row::status_number(Status::Running), row::status_number(Status::Pending));
+        ask!(self, |conn| {
+            let row = conn.query_one(HASTEN, &[&now, &beyond, &running, &pending]).await?;
+            Ok(usize::try_from(get::<i64>(&row, 0)?).unwrap_or_default())
+        })
     }
 
     /// As [`Database::release`], of a run that may not be readable; says whether it is there.

@@ -388,6 +388,10 @@ impl Store for PostgresStore {
         Box::pin(async move { at!(self.shared, run.as_str(), |db| db.release(&run, epoch, wake_at)) })
     }
 
+    fn hasten(&self, now: Timestamp, beyond: Timestamp) -> BoxFuture<'_, Result<usize, StoreError>> {
+        Box::pin(async move { Ok(reached!(self.shared, |db| db.hasten(now, beyond)).into_iter().sum()) })
+    }
+
     fn next_wake(&self) -> BoxFuture<'_, Result<Option<Timestamp>, StoreError>> {
         Box::pin(async move { Ok(reached!(self.shared, |db| db.next_wake()).into_iter().flatten().min()) })
     }

@@ -22,7 +22,7 @@ use jiff::Timestamp;
 
 use crate::batch::Batch;
 use crate::error::OpError;
-use crate::reader;
+use crate::reader::{self, LATE};
 use crate::row::{self, DAMAGED};
 use crate::statements::Head;
 use crate::waits;
@@ -340,6 +340,13 @@ impl Batch<'_> {
             ))?
             .execute(params![head.no, row::int(epoch), wake_at.as_microsecond()])?;
         Ok(())
+    }
+
+    /// See [`Store::hasten`](aether_core::store::Store::hasten).
+    pub(crate) fn hasten(&mut self, now: Timestamp, beyond: Timestamp) -> Result<usize, OpError> {
+        let sql = format!("UPDATE aether_runs SET wake_at = ?2 WHERE no IN ({LATE} LIMIT 500)");
+        let mut hastened = self.conn.prepare_cached(&sql)?;
+        Ok(hastened.execute(params![beyond.as_microsecond(), now.as_microsecond()])?)
     }
 
     /// Puts a message into an inbox and makes its run due.

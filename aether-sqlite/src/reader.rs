@@ -329,6 +329,20 @@ pub(crate) fn holder(conn: &Connection, no: i64) -> Result<Option<WorkerId>, OpE
     Ok(first(conn, &sql, [no], row::run)?.and_then(|run: RunRecord| run.owner))
 }
 
+/// Runs that wait for nothing and are due later than `?1`, each by an index.
+pub(crate) const LATE: &str = "
+    SELECT no FROM aether_runs INDEXED BY aether_runs_status WHERE status = 'running' AND parked = 0 AND wake_at > ?1
+    UNION ALL
+    SELECT no FROM aether_runs INDEXED BY aether_runs_created
+    WHERE created_at > ?1 AND status = 'pending' AND owner IS NULL AND queue IS NULL AND parked = 0 AND wake_at > ?1
+        AND (terms IS NULL OR json_extract(terms, '$.not_before') IS NULL)";
+
+/// Whether there is a run that waits for nothing and is due later than `beyond`.
+pub(crate) fn is_any_late(conn: &Connection, beyond: Timestamp) -> Result<bool, OpError> {
+    let mut any = conn.prepare_cached(LATE)?;
+    Ok(any.exists([beyond.as_microsecond()])?)
+}
+
 /// The earliest time at which a run that no worker holds is due.
 pub(crate) fn next_wake(conn: &Connection) -> Result<Option<Timestamp>, OpError> {
     // What waits for a turn waits for no time. Each of the three is the first entry of an index.

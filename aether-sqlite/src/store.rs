@@ -533,6 +533,16 @@ impl Store for SqliteStore {
         self.write(move |batch| batch.release(&run, epoch, wake_at))
     }
 
+    fn hasten(&self, now: Timestamp, beyond: Timestamp) -> BoxFuture<'_, Result<usize, StoreError>> {
+        Box::pin(async move {
+            // Mostly there are none, and a look disturbs nobody who writes.
+            match self.readers.ask(move |conn| reader::is_any_late(conn, beyond)).await? {
+                true => self.write(move |batch| batch.hasten(now, beyond)).await,
+                false => Ok(0),
+            }
+        })
+    }
+
     fn next_wake(&self) -> BoxFuture<'_, Result<Option<Timestamp>, StoreError>> {
         Box::pin(self.readers.ask(reader::next_wake))
     }

@@ -168,6 +168,9 @@ impl Store for CrashingStore {
     fn release(&self, run: &RunId, epoch: Epoch, wake_at: Timestamp) -> Answer<'_, ()> {
         self.inner.release(run, epoch, wake_at)
     }
+    fn hasten(&self, now: Timestamp, beyond: Timestamp) -> Answer<'_, usize> {
+        self.inner.hasten(now, beyond)
+    }
     fn next_wake(&self) -> Answer<'_, Option<Timestamp>> {
         self.inner.next_wake()
     }

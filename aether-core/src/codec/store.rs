@@ -245,6 +245,10 @@ impl Store for CodedStore {
         self.inner.release(run, epoch, wake_at)
     }
 
+    fn hasten(&self, now: Timestamp, beyond: Timestamp) -> BoxFuture<'_, Result<usize, StoreError>> {
+        self.inner.hasten(now, beyond)
+    }
+
     fn next_wake(&self) -> BoxFuture<'_, Result<Option<Timestamp>, StoreError>> {
         self.inner.next_wake()
     }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use futures_util::future::{Either, join_all, select};
 
 use crate::engine::adopt::adopter::{adopt, adopt_now};
-use crate::engine::advance::launch::launch_claimed;
+use crate::engine::advance::launch::{AFTER_STOP, launch_claimed};
 use crate::engine::drain::{FLUSH_PATIENCE, drained};
 use crate::engine::heal::Healer;
 use crate::engine::inner::{Inner, whole};
@@ -19,7 +19,7 @@ use crate::engine::pace::Pace;
 use crate::sched::{mutated, spawn};
 use crate::store::error::StoreError;
 use crate::store::records::ClaimRequest;
-use crate::vocabulary::environment::Environment;
+use crate::vocabulary::environment::{CLOCKS_APART, Environment, later};
 use crate::vocabulary::id::RunId;
 
 /// Starts the engine's own tasks.
@@ -46,6 +46,7 @@ async fn schedule(inner: Arc<Inner>, keeper: Keeper) {
     while !inner.is_stopping() {
         if healings.is_time() {
             heal(&inner, &mut healer).await;
+            hasten(&inner).await;
             if let Err(error) = orphans.release(&inner).await {
                 tracing::warn!(target: "aether::engine", %error, "cannot look for runs that are owned and not advanced");
             }
@@ -108,6 +109,25 @@ async fn heal(inner: &Arc<Inner>, healer: &mut Healer) {
             Err(error) => {
                 tracing::warn!(target: "aether::engine", %run, %error, "cannot claim a run that nothing wakes")
             }
+        }
+    }
+}
+
+/// Makes runs due that wait for nothing and that a clock which was ahead made due long from now. Too early a look at a run
+/// whose worker has the better clock costs no more than that look.
+async fn hasten(inner: &Inner) {
+    if !inner.takes_runs() || mutated("left-in-the-future") {
+        return;
+    }
+    let now = inner.shared.environment.now();
+    match inner.shared.store.hasten(now, later(now, AFTER_STOP + CLOCKS_APART)).await {
+        Ok(0) => {}
+        Ok(runs) => {
+            tracing::warn!(target: "aether::engine", runs, "runs were due long from now, by a clock that was ahead; they go on");
+            // As many as one call makes due: there may be more.
+        }
+        Err(error) => {
+            tracing::warn!(target: "aether::engine", %error, "cannot look for runs that a clock left in the future")
         }
     }
 }

@@ -386,6 +386,14 @@ pub trait Store: Any + Send + Sync + Debug {
     fn release(&self, run: &RunId, epoch: Epoch, wake_at: Timestamp)
     -> BoxFuture<'_, Result<(), StoreError>>;
 
+    /// Makes runs due `now` that wait for nothing and are due later than `beyond` all the same: by a clock that was ahead,
+    /// a worker released them in the middle of their work, or somebody created them to begin at once. Runs that sleep, that wait
+    /// in queues for their first turns, or were to begin at a time, stay as they are. Returns how many there were; some hundreds
+    /// at most, and the rest by the next call. The default knows of none.
+    fn hasten(&self, _now: Timestamp, _beyond: Timestamp) -> BoxFuture<'_, Result<usize, StoreError>> {
+        Box::pin(std::future::ready(Ok(0)))
+    }
+
     /// The earliest `wake_at` of any run without an owner that is not parked; `None` when there is none.
     fn next_wake(&self) -> BoxFuture<'_, Result<Option<Timestamp>, StoreError>>;
 

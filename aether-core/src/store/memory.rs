@@ -290,6 +290,10 @@ impl Store for MemoryStore {
         })
     }
 
+    fn hasten(&self, now: Timestamp, beyond: Timestamp) -> BoxFuture<'_, Result<usize, StoreError>> {
+        self.answer(|content| Ok(content.hasten(now, beyond)))
+    }
+
     fn next_wake(&self) -> BoxFuture<'_, Result<Option<Timestamp>, StoreError>> {
         self.answer(|content| {
             let free = content.runs.values().filter(|run| run.record.owner.is_none() && !run.record.parked);

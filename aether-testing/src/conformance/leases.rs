@@ -5,7 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aether_core::contract::Status;
-use aether_core::store::{AppendError, ClaimRequest, LostRun, NewRun, Store, StoreError, WorkerRecord};
+use aether_core::queue::StartTerms;
+use aether_core::store::{
+    AppendError, ClaimRequest, Created, LostRun, NewRun, Store, StoreError, WorkerRecord,
+};
 use futures_util::future::join_all;
 
 use super::kit::{Hand, at, becomes, claim, code, names, new_run, run_id, takeover, worker};
@@ -202,6 +205,31 @@ pub async fn the_next_wake_is_that_of_free_runs(store: &Arc<dyn Store>) {
         Hand::create(store, name).await.status(becomes(Status::Waiting, wake_at, true)).await;
     }
     assert_eq!(store.next_wake().await, Ok(Some(at(70))));
+}
+
+/// Runs that wait for nothing and are due late, by a clock that was ahead, can be made due; no others are.
+pub async fn runs_that_wait_for_nothing_are_hastened(store: &Arc<dyn Store>) {
+    for (name, wake_at) in [("released", 5_000), ("soon", 200)] {
+        Hand::create(store, name).await;
+        store.release(&run_id(name), 1, at(wake_at)).await.unwrap();
+    }
+    Hand::create(store, "asleep").await.status(becomes(Status::Waiting, Some(at(5_000)), true)).await;
+    let created = |name, not_before| NewRun {
+        owner: None,
+        at: at(5_000),
+        terms: StartTerms { not_before, ..StartTerms::default() },
+        ..new_run(name)
+    };
+    for (name, not_before) in [("created", None), ("to begin later", Some(at(6_000)))] {
+        assert_eq!(store.create(created(name, not_before)).await, Ok(Created::New));
+    }
+    assert_eq!(store.claim(claim("w", 100)).await.unwrap(), []);
+    assert_eq!(store.hasten(at(100), at(220)).await, Ok(2));
+    let mut claimed = names(&store.claim(claim("w", 100)).await.unwrap());
+    claimed.sort_unstable();
+    assert_eq!(claimed, ["created", "released"]);
+    assert_eq!(store.hasten(at(100), at(220)).await, Ok(0));
+    assert_eq!(store.next_wake().await, Ok(Some(at(200))));
 }
 
 /// A running run is always due, so that it is claimed when its worker dies; its lease protects it.

@@ -130,6 +130,7 @@ macro_rules! store_suite {
                 a_worker_learns_what_was_taken_from_it, a_retired_worker_holds_nothing,
                 two_claimers_never_both_get_a_run, a_claim_is_limited, one_run_is_claimed_before_it_is_due,
                 released_runs_are_free, a_stale_release_does_nothing, the_next_wake_is_that_of_free_runs,
+                runs_that_wait_for_nothing_are_hastened,
                 a_running_run_stays_due, an_ended_run_is_let_go, a_taken_over_worker_is_fenced;
             codes: an_append_changes_the_code_of_its_run, a_parked_run_can_be_suspended_and_ended,
                 a_claim_takes_only_runs_of_its_codes, a_claim_to_adopt_takes_what_it_names,

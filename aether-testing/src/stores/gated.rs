@@ -381,6 +381,10 @@ impl<G: Gate> Store for Gated<G> {
         self.call(StoreCall::Release, || self.inner.release(run, epoch, wake_at))
     }
 
+    fn hasten(&self, now: Timestamp, beyond: Timestamp) -> BoxFuture<'_, Result<usize, StoreError>> {
+        self.call(StoreCall::Release, || self.inner.hasten(now, beyond))
+    }
+
     fn next_wake(&self) -> BoxFuture<'_, Result<Option<Timestamp>, StoreError>> {
         self.call(StoreCall::Read, || self.inner.next_wake())
     }

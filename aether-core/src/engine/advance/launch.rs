@@ -46,7 +46,7 @@ pub(crate) const LOADS: usize = 8;
 /// Wait before a run is claimed again whose store failed.
 const AFTER_FAULT: Duration = Duration::from_secs(5);
 /// Wait before a run is claimed again that stopped for another reason than its code or its store.
-const AFTER_STOP: Duration = Duration::from_secs(60);
+pub(crate) const AFTER_STOP: Duration = Duration::from_secs(60);
 /// Longest wait between two tries to release a run.
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
 

@@ -82,6 +82,23 @@ impl Run {
         self.record.next += Position::from(frame.count);
     }
 
+    /// Whether it waits for nothing and is due later than `beyond`.
+    pub(super) fn is_late(&self, beyond: Timestamp) -> bool {
+        let record = &self.record;
+        let may_go_on = match record.status {
+            Status::Running => true,
+            Status::Pending => {
+                let terms = &record.terms;
+                record.created_at > beyond
+                    && record.owner.is_none()
+                    && terms.queue.is_none()
+                    && terms.not_before.is_none()
+            }
+            _ => false,
+        };
+        may_go_on && !record.parked && record.wake_at.is_some_and(|at| at > beyond)
+    }
+
     pub(super) fn wake(&mut self, at: Timestamp) {
         if !self.record.status.is_terminal() {
             self.record.wake_at = Some(self.record.wake_at.map_or(at, |wake_at| wake_at.min(at)));
@@ -152,6 +169,13 @@ impl Run {
 impl Content {
     pub(super) fn known(&mut self, run: &RunId) -> Result<&mut Run, StoreError> {
         self.runs.get_mut(run).ok_or_else(|| StoreError::UnknownRun { run: run.clone() })
+    }
+
+    pub(super) fn hasten(&mut self, now: Timestamp, beyond: Timestamp) -> usize {
+        let late: Vec<_> = self.runs.values_mut().filter(|run| run.is_late(beyond)).collect();
+        let count = late.len();
+        late.into_iter().for_each(|run| run.record.wake_at = Some(now));
+        count
     }
 
     pub(super) fn create_decided(&mut self, new: NewRun, decision: &Decision) -> Created {

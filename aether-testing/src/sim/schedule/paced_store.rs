@@ -254,6 +254,10 @@ impl Store for PacedStore {
         self.write("release", move |inner| Box::pin(async move { inner.release(&run, epoch, wake_at).await }))
     }
 
+    fn hasten(&self, now: Timestamp, beyond: Timestamp) -> BoxFuture<'_, Result<usize, StoreError>> {
+        self.write("hasten", move |inner| Box::pin(async move { inner.hasten(now, beyond).await }))
+    }
+
     fn next_wake(&self) -> BoxFuture<'_, Result<Option<Timestamp>, StoreError>> {
         self.read("next wake", self.inner.next_wake())
     }
