@@ -286,6 +286,30 @@ async fn what_expires_is_not_executed() {
     .await;
 }
 
+/// A worker that adopts a run of another build claims it whether or not its time is over.
+#[tokio::test]
+async fn what_has_expired_under_other_code_is_not_executed() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("agent.db");
+    let store: Arc<dyn Store> = Arc::new(SqliteStore::open(&file).unwrap());
+    let gauge = Gauge::default();
+    let client = builder(&store, &gauge).client().start().await.unwrap();
+    let soon = Duration::from_millis(50);
+    let short = client.start::<ticket>("short".into()).queue("q").expires(soon).await.unwrap();
+    let long = client.start::<ticket>("long".into()).queue("q").expires(soon * 10_000).await.unwrap();
+    let other = rusqlite::Connection::open(&file).unwrap();
+    assert_eq!(other.execute("UPDATE aether_runs SET code = 'of another build'", []).unwrap(), 2);
+    sleep(2 * soon).await;
+    let engine = builder(&store, &gauge).lease(Duration::from_millis(300)).start().await.unwrap();
+    let ended = in_time(short.result()).await;
+    assert!(matches!(ended, Err(RunError::Expired { .. })), "{ended:?}");
+    assert_eq!(in_time(long.result()).await.unwrap(), "long");
+    assert_eq!(gauge.order(), ["long", "long"]);
+    engine.verify(short.id()).await.unwrap();
+    engine.shutdown().await.unwrap();
+    client.shutdown().await.unwrap();
+}
+
 #[tokio::test]
 async fn open_runs_push_back() {
     on_both(async |store| {

@@ -12,6 +12,7 @@ use aether::Engine;
 use aether::engine::{EngineBuilder, Environment, SystemEnvironment};
 use aether::people::{DecideError, Waiting};
 use aether::prelude::*;
+use aether::store::RunFilter;
 use aether::view::Status;
 use jiff::Timestamp;
 
@@ -141,6 +142,20 @@ async fn clock_late_once(cx: &mut Cx) -> Result<u32> {
     Ok(clock_late(cx).await?)
 }
 
+/// Stand at the first call.
+#[step(effect = "read", timeout = "1h")]
+async fn clock_stand(cx: &mut StepCx) -> Result<u32> {
+    match cx.dep::<Inspection>()?.0.fetch_add(1, Ordering::SeqCst) {
+        0 => std::future::pending().await,
+        call => Ok(call),
+    }
+}
+
+#[workflow]
+async fn clock_standing(cx: &mut Cx) -> Result<u32> {
+    Ok(clock_stand(cx).await?)
+}
+
 async fn suspended(engine: &Engine, run: &str) {
     in_time(async {
         while engine.find(run).await.unwrap().status().await.unwrap() != Status::Waiting {
@@ -237,6 +252,33 @@ async fn a_worker_whose_clock_is_behind_that_of_the_sender_finds_the_message() {
         let sender = Engine::builder().store(place.again()).client().start().await.unwrap();
         sender.signal(listening.id(), "go", "1", &7).await.unwrap();
         assert_eq!(in_time(listening.result()).await.unwrap(), 7);
+        serves_another(&engine).await;
+    }
+}
+
+#[tokio::test]
+async fn what_a_clock_that_was_ahead_left_for_later_goes_on_when_it_is_set_right() {
+    for place in stores() {
+        let (place, clock, seen) = (place(), SetClock::default(), Inspection::default());
+        clock.set(YEARS);
+        // One run is released in the middle of its work, and one is created for others to advance.
+        let engine = set_by_hand(&place, &clock, &seen).start().await.unwrap();
+        engine.start::<clock_standing>(()).id("standing").await.unwrap();
+        seen.at_least(1).await;
+        engine.drain(Duration::ZERO).await.unwrap();
+        engine.start::<clock_standing>(()).id("created").await.unwrap();
+        engine.shutdown().await.unwrap();
+        let records = place.store.runs(RunFilter::new()).await.unwrap();
+        let now = SystemEnvironment.now();
+        assert!(records.iter().all(|run| run.wake_at.is_some_and(|due| due > now)), "{records:?}");
+
+        clock.set(0);
+        let lease = Duration::from_millis(900);
+        let engine = set_by_hand(&place, &clock, &seen).lease(lease).start().await.unwrap();
+        for run in ["standing", "created"] {
+            let run = engine.handle::<clock_standing>(run).await.unwrap();
+            in_time(run.result()).await.unwrap();
+        }
         serves_another(&engine).await;
     }
 }

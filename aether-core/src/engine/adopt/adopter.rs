@@ -28,8 +28,10 @@ use crate::vocabulary::environment::later;
 use crate::vocabulary::id::{CodeId, Position, RunId};
 use crate::vocabulary::payload::Payload;
 
-/// Runs that are listed and claimed at once.
+/// Runs that are claimed at once.
 const PAGE: usize = 256;
+/// Runs that are listed at once where all are. A store that keeps runs by their code sorts all of them for each list.
+const LIST: usize = 4_096;
 
 /// Looks for runs under other code, for as long as the engine runs: once in each lease at all of them, and in between at
 /// those that are due, while there are any.
@@ -97,16 +99,15 @@ async fn look(inner: &Arc<Inner>, full: bool) -> Result<Found, StoreError> {
     let codes = inner.codes();
     let silent = inner.watch().silent();
     let mut found = Found::default();
-    for run in inner.adoptions.take_asked() {
-        adopt_now(inner, &run).await?;
-    }
+    adopt_asked(inner).await?;
+    let limit = if full { LIST } else { PAGE };
     let mut elsewhere = None;
     let mut after = None;
     let mut seen = BTreeSet::new();
     loop {
         let due = (!full).then(|| (now(inner), silent.clone()));
-        let query = ForeignRuns { codes: codes.clone(), due, after, limit: PAGE };
-        let page = shared.store.foreign(query).await?;
+        let query = ForeignRuns { codes: codes.clone(), due, after, limit };
+        let mut page = shared.store.foreign(query).await?;
         if full && after.is_none() {
             inner.adoptions.some.store(!page.is_empty(), Ordering::Release);
         }
@@ -117,8 +118,13 @@ async fn look(inner: &Arc<Inner>, full: bool) -> Result<Found, StoreError> {
             Some(known) => known,
             None => elsewhere.insert(shared.store.codes_elsewhere(&shared.worker).await?),
         };
-        let is_last = page.len() < PAGE;
-        treat(inner, page, elsewhere, &mut found).await?;
+        let is_last = page.len() < limit;
+        while !page.is_empty() && inner.takes_runs() {
+            let rest = page.split_off(PAGE.min(page.len()));
+            treat(inner, std::mem::replace(&mut page, rest), elsewhere, &mut found).await?;
+            // To try many runs takes long, and whoever answers one of them waits for it.
+            adopt_asked(inner).await?;
+        }
         if is_last || !inner.takes_runs() {
             break;
         }
@@ -127,6 +133,14 @@ async fn look(inner: &Arc<Inner>, full: bool) -> Result<Found, StoreError> {
         inner.adoptions.forget_others(&seen);
     }
     Ok(found)
+}
+
+/// Looks at the runs that somebody waits for.
+async fn adopt_asked(inner: &Arc<Inner>) -> Result<(), StoreError> {
+    for run in inner.adoptions.take_asked() {
+        adopt_now(inner, &run).await?;
+    }
+    Ok(())
 }
 
 /// Looks at one run under other code now, due or not: claims or parks it. Returns whether it is advanced here from now on.

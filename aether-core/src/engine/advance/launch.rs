@@ -140,10 +140,15 @@ enum Permitted {
     End(RunId),
 }
 
-/// Whether a claim allows no more than to end the run: it waits in a queue and its first turn was not granted.
+/// Whether a claim allows no more than to end the run: it waits in a queue, and its first turn was not granted, or too late.
 fn ends_only(inner: &Inner, run: &RunRecord) -> Permitted {
     match run.terms.expires_at {
-        _ if run.terms.queue.is_none() || run.queue.started_at.is_some() => Permitted::All,
+        _ if run.terms.queue.is_none() => Permitted::All,
+        // A worker with other code may have claimed it for its turn before it looked at the time.
+        Some(at) if run.next <= 1 && run.queue.started_at.is_some_and(|started| at <= started) => {
+            Permitted::Expire(at)
+        }
+        _ if run.queue.started_at.is_some() => Permitted::All,
         Some(at) if at <= inner.shared.environment.now() => Permitted::Expire(at),
         _ => Permitted::End(run.id.clone()),
     }
