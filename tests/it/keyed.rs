@@ -78,6 +78,22 @@ async fn an_id_that_a_batch_has_gathers_no_other_one() {
 }
 
 #[tokio::test]
+async fn what_gathers_for_longer_than_it_may_wait_for_a_turn_is_executed() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let engine = builder(&store).start().await.unwrap();
+    let (short, long) = (Duration::from_secs(2), Duration::from_secs(3));
+    let add = |no: u64| engine.start::<keyed_sum>(vec![no]).queue("q").expires(short).collect("k", 9, long);
+    let batch = add(1).await.unwrap();
+    add(2).await.unwrap();
+    assert_eq!(in_time(batch.result()).await.unwrap(), 3);
+    // It waits for its turn no longer than that.
+    engine.limits().set(Limit::new("q", LimitKind::Running(0)).unwrap()).await.unwrap();
+    let late = add(3).await.unwrap();
+    assert!(matches!(in_time(late.result()).await, Err(RunError::Expired { .. })));
+    engine.shutdown().await.unwrap();
+}
+
+#[tokio::test]
 async fn what_is_gathered_under_an_id_that_is_taken_begins_all_the_same() {
     let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
     let engine = builder(&store).start().await.unwrap();

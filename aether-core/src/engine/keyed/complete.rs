@@ -54,7 +54,8 @@ pub(super) async fn complete(
         settle_refused(inner, start, record).await?;
         return Ok(Completed::Gone);
     }
-    let StartRecord { run, module, version, input, labels, traceparent, terms, .. } = record.clone();
+    let terms = record.terms_at(now(inner));
+    let StartRecord { run, module, version, input, labels, traceparent, .. } = record.clone();
     // A newer version stands in for one that is not linked. An older one does not: a worker that has the newer one does it.
     let linked = inner.workflow(&start.workflow, &module, version);
     let Some(workflow) = linked.filter(|linked| linked.def.version >= version) else {

@@ -57,6 +57,10 @@ pub(super) struct StartRecord {
     pub(super) until: Option<Timestamp>,
     /// The run that is to be cancelled for this one.
     pub(super) replaces: Option<RunId>,
+    /// For how long a run of gathered inputs may wait for its first turn: it begins to wait when nothing can follow. Former builds
+    /// counted from the first input.
+    #[serde(default)]
+    pub(super) expires_within: Option<Duration>,
     /// When this was written, by the clock that its times are of; former builds did not say.
     #[serde(default)]
     pub(super) noted_at: Option<Timestamp>,
@@ -75,8 +79,27 @@ impl StartRecord {
             terms: new.terms.clone(),
             until: None,
             replaces: None,
+            expires_within: None,
             noted_at: None,
         }
+    }
+
+    /// That of the first input of several, at `now`.
+    pub(super) fn gathering(new: &NewRunOf, now: Timestamp, until: Timestamp) -> Self {
+        let mut record = Self::new(Stage::Gathering, new);
+        let begins = record.terms.not_before.map_or(now, |at| at.max(now));
+        let within = |at: Timestamp| Duration::try_from(at.duration_since(begins)).unwrap_or_default();
+        record.expires_within = record.terms.expires_at.map(within);
+        record.terms.inputs = 1;
+        record.until = Some(until);
+        record
+    }
+
+    /// The terms of its run, where it is created at `now`.
+    pub(super) fn terms_at(&self, now: Timestamp) -> StartTerms {
+        let begins = self.terms.not_before.map_or(now, |at| at.max(now));
+        let expires_at = self.expires_within.map(|within| later(begins, within)).or(self.terms.expires_at);
+        StartTerms { expires_at, ..self.terms.clone() }
     }
 
     pub(super) fn read(start: &KeyedStart) -> Result<Self, StoreError> {

@@ -272,9 +272,7 @@ impl Attempt<'_> {
     async fn gather(&self, found: Found) -> Ended {
         let (inner, kind, now) = (self.inner, self.kind, now(self.inner));
         let Some((held, start)) = found else {
-            let mut record = StartRecord::new(Stage::Gathering, self.new);
-            record.terms.inputs = 1;
-            record.until = Some(longest(kind, now));
+            let record = StartRecord::gathering(self.new, now, longest(kind, now));
             return self.gathered(decided_if_full(kind, record)?, now, 0).await;
         };
         if held.stage != Stage::Gathering {
