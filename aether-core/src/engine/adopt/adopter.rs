@@ -219,6 +219,10 @@ async fn known_or_tried(inner: &Arc<Inner>, record: &RunRecord) -> Option<Known>
     if known.is_some() {
         return known;
     }
+    let environment = &inner.shared.environment;
+    if adoptions.has_just_failed(&record.id, record.next, environment.monotonic()) {
+        return None;
+    }
     adoptions.tried.fetch_add(1, Ordering::Relaxed);
     match try_run(inner, record).await {
         Ok(Trial { position, needs, misfit }) => {
@@ -230,6 +234,11 @@ async fn known_or_tried(inner: &Arc<Inner>, record: &RunRecord) -> Option<Known>
         // It says nothing of the code. A damaged journal is a fault of the run's next claim.
         Err(fault) => {
             tracing::warn!(target: "aether::engine", run = %record.id, %fault, "cannot try an open run of other code");
+            // A store that fails may answer the next time.
+            if !matches!(fault, Fault::Store(_)) {
+                let until = environment.monotonic().saturating_add(inner.settings.lease);
+                adoptions.remember_failed(&record.id, record.next, until);
+            }
             None
         }
     }

@@ -6,6 +6,7 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use crate::definition::def::WorkflowDef;
 use crate::run::fault::Fault;
@@ -21,6 +22,8 @@ pub(crate) struct Adoptions {
     /// The newest look at all open runs found some under other code.
     pub(crate) some: AtomicBool,
     known: Mutex<HashMap<RunId, Known>>,
+    /// Runs whose trial ended in a fault that says nothing of the code: at what length, and until when it is not tried again.
+    failed: Mutex<HashMap<RunId, (Position, Duration)>>,
     /// Runs that got a message here and that this engine does not advance.
     asked: Mutex<BTreeSet<RunId>>,
     /// Code that records runs here, and whether its definition was taken to be kept.
@@ -62,6 +65,18 @@ impl Adoptions {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// A trial failed for a reason that may be there for long, such as a replay that does not end.
+    pub(crate) fn remember_failed(&self, run: &RunId, position: Position, until: Duration) {
+        let mut failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+        failed.insert(run.clone(), (position, until));
+    }
+
+    /// Whether a trial of the run as it is failed, and it is too early for another.
+    pub(crate) fn has_just_failed(&self, run: &RunId, position: Position, now: Duration) -> bool {
+        let failed = self.failed.lock().unwrap_or_else(PoisonError::into_inner);
+        failed.get(run).is_some_and(|(tried, until)| *tried == position && now < *until)
+    }
+
     /// A run was parked here: this program does not try it again as it is.
     pub(crate) fn remember_parked(
         &self,
@@ -79,6 +94,7 @@ impl Adoptions {
     /// Forgets what is known of runs that are not under other code any more.
     pub(crate) fn forget_others(&self, runs: &BTreeSet<RunId>) {
         self.known().retain(|run, _| runs.contains(run));
+        self.failed.lock().unwrap_or_else(PoisonError::into_inner).retain(|run, _| runs.contains(run));
     }
 
     /// Whether this program tried the run as it is now, and does not fit it.
