@@ -189,6 +189,7 @@ mod tests {
             terms: StartTerms::default(),
             until: Some(at(until)),
             replaces: None,
+            expires_within: None,
             noted_at: Some(at(noted_at)),
         }
     }
