@@ -107,8 +107,9 @@ impl Database {
         let (now, beyond) = (row::micros(now), row::micros(beyond));
         let (running, pending) = (row::status_number(Status::Running), row::status_number(Status::Pending));
         ask!(self, |conn| {
-            let row = conn.query_one(HASTEN, &[&now, &beyond, &running, &pending]).await?;
-            Ok(usize::try_from(get::<i64>(&row, 0)?).unwrap_or_default())
+            let found = conn.query_opt(HASTEN, &[&now, &beyond, &running, &pending]).await?;
+            let hastened: i64 = found.map_or(Ok(0), |row| get(&row, 0))?;
+            Ok(usize::try_from(hastened).unwrap_or_default())
         })
     }
 

@@ -225,7 +225,8 @@ pub async fn runs_that_wait_for_nothing_are_hastened(store: &Arc<dyn Store>) {
     }
     assert_eq!(store.claim(claim("w", 100)).await.unwrap(), []);
     assert_eq!(store.hasten(at(100), at(220)).await, Ok(2));
-    let mut claimed = names(&store.claim(claim("w", 100)).await.unwrap());
+    let leases = store.claim(claim("w", 100)).await.unwrap();
+    let mut claimed = names(&leases);
     claimed.sort_unstable();
     assert_eq!(claimed, ["created", "released"]);
     assert_eq!(store.hasten(at(100), at(220)).await, Ok(0));
