@@ -114,7 +114,7 @@ async fn a_shutdown_closes_the_file_that_the_engine_opened_whoever_looks_into_it
 }
 
 /// Block a thread.
-#[step(effect = "tool", on_unknown = "retry")]
+#[step(effect = "tool", idempotent, on_unknown = "retry")]
 async fn block(cx: &mut StepCx) -> Result<()> {
     Calls::note(cx)?;
     if cx.dep::<Calls>()?.of("block") == 1 {
@@ -151,7 +151,7 @@ async fn a_body_that_blocks_its_thread_keeps_its_run_and_no_shutdown_for_ever() 
     let error = engine.shutdown_within(Duration::ZERO).await.unwrap_err();
     assert!(error.to_string().contains("blocks its thread"), "{error}");
     assert!(began.elapsed() < Duration::from_secs(11), "the body is still there");
-    drop((run, engine));
+    drop(run);
     // Its lease is renewed, and its lock is held, for as long as the body stands.
     in_time(async {
         loop {
