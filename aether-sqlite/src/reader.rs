@@ -331,7 +331,8 @@ pub(crate) fn holder(conn: &Connection, no: i64) -> Result<Option<WorkerId>, OpE
 
 /// Runs that wait for nothing and are due later than `?1`, each by an index.
 pub(crate) const LATE: &str = "
-    SELECT no FROM aether_runs INDEXED BY aether_runs_status WHERE status = 'running' AND parked = 0 AND wake_at > ?1
+    SELECT no FROM aether_runs INDEXED BY aether_runs_status
+    WHERE status = 'running' AND owner IS NULL AND parked = 0 AND wake_at > ?1
     UNION ALL
     SELECT no FROM aether_runs INDEXED BY aether_runs_created
     WHERE created_at > ?1 AND status = 'pending' AND owner IS NULL AND queue IS NULL AND parked = 0 AND wake_at > ?1

@@ -9,7 +9,6 @@ use futures_util::future::select;
 
 use crate::engine::inner::{Engine, Inner};
 use crate::engine::retention::{PurgeDecision, PurgeReport, Retention};
-use crate::sched::mutated;
 use crate::store::error::StoreError;
 use crate::store::purge::Purged;
 use crate::vocabulary::environment::Environment;
@@ -68,7 +67,7 @@ async fn purge(inner: &Inner, retention: &Retention) -> Result<PurgeReport, Stor
             }
             // Claims of another run of this id have the same numbers: what a paused process writes when it wakes would be
             // taken for that run's. Its loss is noted when the run is taken over, so this look comes late enough.
-            if !mutated("purged-under-a-paused-owner") && !store.unaware_owners(&id).await?.is_empty() {
+            if !store.unaware_owners(&id).await?.is_empty() {
                 report.held += 1;
                 continue;
             }

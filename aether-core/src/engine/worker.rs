@@ -16,7 +16,7 @@ use crate::engine::inner::{Inner, whole};
 use crate::engine::keeper::Keeper;
 use crate::engine::orphans::Orphans;
 use crate::engine::pace::Pace;
-use crate::sched::{mutated, spawn};
+use crate::sched::spawn;
 use crate::store::error::StoreError;
 use crate::store::records::ClaimRequest;
 use crate::vocabulary::environment::{CLOCKS_APART, Environment, later};
@@ -116,7 +116,7 @@ async fn heal(inner: &Arc<Inner>, healer: &mut Healer) {
 /// Makes runs due that wait for nothing and that a clock which was ahead made due long from now. Too early a look at a run
 /// whose worker has the better clock costs no more than that look.
 async fn hasten(inner: &Inner) {
-    if !inner.takes_runs() || mutated("left-in-the-future") {
+    if !inner.takes_runs() {
         return;
     }
     let now = inner.shared.environment.now();
@@ -223,7 +223,7 @@ async fn stop_all(inner: &Arc<Inner>, patience: Duration) -> Result<(), StoreErr
     drained(inner, patience).await;
     // 3. A run is not free while a body of it may still do something: the store, with whose end this worker is over for all
     // others, is closed when that body has ended, or ends with this process.
-    if inner.stuck.load(Ordering::Acquire) > 0 && !mutated("left-while-stuck") {
+    if inner.stuck.load(Ordering::Acquire) > 0 {
         return Err(unavailable(
             inner,
             "a body blocks its thread and could not be cut off: its run is free when that body or this process ends, and \

@@ -44,10 +44,10 @@ fn every_hour_is_every_hour_that_passes() {
     assert_eq!(ticks, hours);
 }
 
-/// Two years of ticks in twelve zones, against a clock on the wall that is read every quarter of an hour, which is when
+/// A year of ticks in twelve zones, against a clock on the wall that is read every quarter of an hour, which is when
 /// clocks change; with every rule for the days on which they do.
 #[test]
-fn two_years_in_twelve_zones_are_those_of_a_calendar() {
+fn a_year_in_twelve_zones_is_that_of_a_calendar() {
     let zones = [
         "UTC",
         "Europe/Berlin",
@@ -68,7 +68,7 @@ fn two_years_in_twelve_zones_are_those_of_a_calendar() {
         (&[0, 45], &[1, 2, 3], "0,45 1,2,3 * * *"),
         (&[15], &[0, 23], "15 0,23 * * *"),
     ];
-    let (from, until) = (at("2025-06-01T00:00:00Z"), at("2027-06-01T00:00:00Z"));
+    let (from, until) = (at("2025-08-01T00:00:00Z"), at("2026-08-01T00:00:00Z"));
     for zone in zones {
         let clock = clock(zone, from, until);
         for (minutes, hours, expression) in times {
@@ -78,10 +78,12 @@ fn two_years_in_twelve_zones_are_those_of_a_calendar() {
             }
         }
         // With `*` every hour that passes, whatever the rules. The library steps through them slowly.
+        let around = (at("2026-03-20T00:00:00Z"), at("2026-04-12T00:00:00Z"));
         if ["Europe/Berlin", "Australia/Lord_Howe"].contains(&zone) {
+            let passed = clock.iter().filter(|(now, _)| *now > around.0 && *now < around.1);
             let hourly: Vec<_> =
-                clock[1..].iter().filter(|(_, wall)| wall.minute() == 15).map(|(now, _)| *now).collect();
-            assert_ticks("15 * * * *", zone, RULES[3], (from, until), &hourly);
+                passed.filter(|(_, wall)| wall.minute() == 15).map(|(now, _)| *now).collect();
+            assert_ticks("15 * * * *", zone, RULES[3], around, &hourly);
         }
     }
 }
@@ -158,7 +160,7 @@ fn calendar(
 #[test]
 fn the_newest_ticks_are_the_last_of_all() {
     let cron = Cron::parse("*/7 * * * *", "UTC").unwrap();
-    let (from, until) = (at("2020-01-01T00:07:00Z"), at("2026-11-22T10:00:00Z"));
+    let (from, until) = (at("2025-01-01T00:07:00Z"), at("2026-11-22T10:00:00Z"));
     let all: Vec<_> =
         std::iter::once(from).chain(cron.after(from)).take_while(|tick| *tick <= until).collect();
     for limit in [0, 1, 5, 100, 30_000] {

@@ -89,14 +89,12 @@ impl Run {
             Status::Running => true,
             Status::Pending => {
                 let terms = &record.terms;
-                record.created_at > beyond
-                    && record.owner.is_none()
-                    && terms.queue.is_none()
-                    && terms.not_before.is_none()
+                record.created_at > beyond && terms.queue.is_none() && terms.not_before.is_none()
             }
             _ => false,
         };
-        may_go_on && !record.parked && record.wake_at.is_some_and(|at| at > beyond)
+        let is_free = record.owner.is_none() && !record.parked;
+        may_go_on && is_free && record.wake_at.is_some_and(|at| at > beyond)
     }
 
     pub(super) fn wake(&mut self, at: Timestamp) {
