@@ -19,6 +19,7 @@ use rusqlite::{Connection, OpenFlags};
 use tempfile::TempDir;
 
 use crate::built::built;
+use crate::seeds::kit::is_full_sweep;
 
 /// Points that are tried at the same time: each one mostly waits for a dead process's lease to run out.
 const LANES: usize = 4;
@@ -276,7 +277,7 @@ fn instants(count: usize, duration: Duration, seed: u64) -> Vec<Kill> {
 
 #[test]
 fn a_killed_agent_goes_on_and_writes_its_report_once() {
-    let full = std::env::var_os("AETHER_SWEEP").is_some_and(|value| value == "full");
+    let full = is_full_sweep();
     let seed = std::env::var("AETHER_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(42);
     let undisturbed = Place::new();
     example();

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::kit::{Agent, Home, is_paid, one_waiting};
 use crate::postgres::way::Way;
+use crate::seeds::kit::is_full_sweep;
 
 fn leave_each_other_their_runs(home: Home) {
     let home = one_waiting(home);
@@ -40,6 +41,11 @@ fn builds_beside_each_other_leave_each_other_their_runs() {
 #[test]
 fn builds_beside_each_other_on_postgres_leave_each_other_their_runs() {
     leave_each_other_their_runs(Home::on(Way::chosen()));
+}
+
+/// Runs that are open in a deploy.
+fn many() -> u32 {
+    if is_full_sweep() { 1_000 } else { 300 }
 }
 
 /// Two builds whose difference is behind all that is recorded.
@@ -184,31 +190,31 @@ fn kill_in_its_drain(
 
 #[test]
 fn a_rolling_deploy_loses_and_parks_nothing_that_fits() {
-    Deploy { workers: 1, runs: 1000, is_killed: false }.on(&Home::file("deploy.db"));
+    Deploy { workers: 1, runs: many(), is_killed: false }.on(&Home::file("deploy.db"));
 }
 
 #[test]
 fn a_rolling_deploy_on_postgres_loses_and_parks_nothing_that_fits() {
-    Deploy { workers: 2, runs: 1000, is_killed: false }.on(&Home::on(Way::chosen()));
+    Deploy { workers: 2, runs: many(), is_killed: false }.on(&Home::on(Way::chosen()));
 }
 
-/// In the other ways with fewer runs; `AETHER_STORE` chooses one of them for all of the thousand.
+/// In the other ways with fewer runs; `AETHER_STORE` chooses one of them for all of the runs.
 #[test]
 fn a_rolling_deploy_in_portable_mode_loses_and_parks_nothing_that_fits() {
-    Deploy { workers: 2, runs: 200, is_killed: false }.on(&Home::on(Way::Portable));
+    Deploy { workers: 2, runs: 100, is_killed: false }.on(&Home::on(Way::Portable));
 }
 
 #[test]
 fn a_rolling_deploy_through_pgbouncer_loses_and_parks_nothing_that_fits() {
-    Deploy { workers: 2, runs: 200, is_killed: false }.on(&Home::on(Way::Pooler));
+    Deploy { workers: 2, runs: 100, is_killed: false }.on(&Home::on(Way::Pooler));
 }
 
 #[test]
 fn a_worker_that_is_killed_in_its_drain_leaves_every_run_to_the_others() {
-    Deploy { workers: 2, runs: 200, is_killed: true }.on(&Home::file("killed.db"));
+    Deploy { workers: 2, runs: 100, is_killed: true }.on(&Home::file("killed.db"));
 }
 
 #[test]
 fn a_worker_on_postgres_that_is_killed_in_its_drain_leaves_every_run_to_the_others() {
-    Deploy { workers: 2, runs: 200, is_killed: true }.on(&Home::on(Way::chosen()));
+    Deploy { workers: 2, runs: 100, is_killed: true }.on(&Home::on(Way::chosen()));
 }

@@ -26,7 +26,7 @@ use super::program::{Block, Call, Case, Class, Ending, Moment, Node, Word};
 use super::stage::Stage;
 use super::steps::Kind;
 use crate::postgres::way::Way;
-use crate::seeds::kit::flushed;
+use crate::seeds::kit::{flushed, is_full_sweep};
 
 /// URL of the database; without it the runs are in a file of the folder.
 const SERVER: &str = "AETHER_MATRIX_SERVER";
@@ -515,10 +515,19 @@ fn is_on_diagonal(row: usize, column: usize) -> bool {
     (row + column).is_multiple_of(8)
 }
 
-/// On Postgres every cell is what it is on a file. All cells are tried in the way of reaching it that is chosen, and of the
-/// others those on every eighth diagonal.
+/// Cells on every other diagonal.
+fn is_on_some_diagonal(row: usize, column: usize) -> bool {
+    (row + column).is_multiple_of(2)
+}
+
+/// On Postgres every cell is what it is on a file. In the way of reaching it that is chosen, half of them are tried, and all
+/// with `AETHER_SWEEP=full`; of the others those on every eighth diagonal.
 fn is_on_postgres_as_on_a_file(way: Way) {
-    let wanted: fn(usize, usize) -> bool = if way == Way::chosen() { |_, _| true } else { is_on_diagonal };
+    let wanted: fn(usize, usize) -> bool = match way == Way::chosen() {
+        true if is_full_sweep() => |_, _| true,
+        true => is_on_some_diagonal,
+        false => is_on_diagonal,
+    };
     is_as_on_a_file(Keeping::Postgres(way), wanted);
 }
 

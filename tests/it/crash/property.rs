@@ -136,10 +136,10 @@ fn covers(tally: &Tally, wanted: impl IntoIterator<Item = String>) {
 
 #[test]
 fn a_crashed_program_in_memory_ends_as_an_undisturbed_one() {
-    let cases = number("AETHER_CASES").unwrap_or(400);
+    let cases = number("AETHER_CASES").unwrap_or(200);
     let test = "crash::property::a_crashed_program_in_memory_ends_as_an_undisturbed_one";
     let tally = try_cases(cases, Keeping::Memory, test);
-    if cases >= 400 {
+    if cases >= 200 {
         let decided =
             ["Happened", "DidNotHappen", "InDoubt", "Retry", "Ask"].map(|d| format!("decided: {d}"));
         let called = Kind::ALL
@@ -167,10 +167,10 @@ fn a_crashed_program_in_memory_ends_as_an_undisturbed_one() {
 
 #[test]
 fn a_crashed_program_on_sqlite_ends_as_an_undisturbed_one() {
-    let cases = number("AETHER_CASES").map_or(30, |cases| cases.div_ceil(10));
+    let cases = number("AETHER_CASES").map_or(15, |cases| cases.div_ceil(10));
     let test = "crash::property::a_crashed_program_on_sqlite_ends_as_an_undisturbed_one";
     let tally = try_cases(cases, Keeping::Sqlite, test);
-    if cases >= 30 {
+    if cases >= 15 {
         covers(&tally, ["compared with the undisturbed run", "1 deaths", "called: book"].map(str::to_owned));
         // What the next test does not find.
         covers(&tally, ["argument", "error", "question"].map(|place| format!("in the open: {place}")));
@@ -179,11 +179,11 @@ fn a_crashed_program_on_sqlite_ends_as_an_undisturbed_one() {
 
 #[test]
 fn a_crashed_program_behind_a_codec_ends_as_an_undisturbed_one_and_shows_nothing() {
-    let cases = number("AETHER_CASES").map_or(30, |cases| cases.div_ceil(10));
+    let cases = number("AETHER_CASES").map_or(15, |cases| cases.div_ceil(10));
     let test =
         "crash::property::a_crashed_program_behind_a_codec_ends_as_an_undisturbed_one_and_shows_nothing";
     let tally = try_cases(cases, Keeping::Encrypted(0), test);
-    if cases >= 30 {
+    if cases >= 15 {
         // Two deaths need a case in which the second one finds the run unfinished, which depends on the time.
         let covered = ["compared with the undisturbed run", "1 deaths", "called: book"];
         covers(&tally, covered.map(str::to_owned));
@@ -192,10 +192,10 @@ fn a_crashed_program_behind_a_codec_ends_as_an_undisturbed_one_and_shows_nothing
 
 #[test]
 fn a_crashed_program_on_postgres_ends_as_an_undisturbed_one() {
-    let cases = number("AETHER_CASES").map_or(30, |cases| cases.div_ceil(10));
+    let cases = number("AETHER_CASES").map_or(15, |cases| cases.div_ceil(10));
     let test = "crash::property::a_crashed_program_on_postgres_ends_as_an_undisturbed_one";
     let tally = try_cases(cases, Keeping::Postgres(Way::chosen()), test);
-    if cases >= 30 {
+    if cases >= 15 {
         covers(&tally, ["compared with the undisturbed run", "1 deaths", "called: book"].map(str::to_owned));
     }
 }

@@ -159,6 +159,11 @@ impl Calls {
     }
 }
 
+/// Whether a test that mostly tries some of its cases tries all: `AETHER_SWEEP=full`.
+pub(crate) fn is_full_sweep() -> bool {
+    std::env::var_os("AETHER_SWEEP").is_some_and(|value| value == "full")
+}
+
 /// An engine that looks for work often, on `store`, with `calls` provided.
 pub(crate) fn builder(store: &Arc<dyn Store>, calls: &Calls) -> EngineBuilder {
     // All engines of all tests ask one server.
