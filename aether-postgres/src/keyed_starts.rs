@@ -111,7 +111,7 @@ impl Database {
 
     /// Keyed starts whose time has come, by that time and their names.
     pub(crate) async fn due_starts(&self, query: &DueStarts) -> Result<Vec<KeyedStart>, StoreError> {
-        let now = row::micros(query.now);
+        let (now, workflows) = (row::micros(query.now), &*query.workflows);
         let (at, name) = match &query.after {
             Some((due, name)) => (row::micros(*due), name.as_str()),
             None => (i64::MIN, ""),
@@ -119,7 +119,7 @@ impl Database {
         ask!(self, |conn| {
             let mut page = Page::of(query.limit);
             loop {
-                let params: [Param<'_>; 5] = [&now, &query.workflows, &page.rows(), &at, &name];
+                let params: [Param<'_>; 5] = [&now, &workflows, &page.rows(), &at, &name];
                 if let Some(due) = page.read(&conn.query(DUE, &params).await?, read) {
                     return Ok(due);
                 }

@@ -95,11 +95,11 @@ impl Database {
             Some((at, name)) => (Some(row::micros(*at)), Some(name.as_str())),
             None => (None, None),
         };
-        let now = row::micros(query.now);
+        let (now, workflows) = (row::micros(query.now), &*query.workflows);
         ask!(self, |conn| {
             let mut page = Page::or_all(query.limit);
             loop {
-                let params: [Param<'_>; 5] = [&now, &query.workflows, &at, &name, &page.rows()];
+                let params: [Param<'_>; 5] = [&now, &workflows, &at, &name, &page.rows()];
                 let rows = conn.query(DUE, &params).await?;
                 if let Some(due) = page.read(&rows, |row| schedule_in(row, 1)) {
                     return Ok(due);

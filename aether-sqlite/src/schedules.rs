@@ -62,7 +62,7 @@ pub(crate) fn of_name(conn: &Connection, name: &str) -> Result<Option<ScheduleRe
 
 /// Due schedules, by when they are due and their names.
 pub(crate) fn due(conn: &Connection, query: &DueSchedules) -> Result<Vec<ScheduleRecord>, OpError> {
-    let workflows = serde_json::to_string(&query.workflows)
+    let workflows = serde_json::to_string(&*query.workflows)
         .map_err(|error| OpError::Row(format!("names of workflows are no JSON: {error}")))?;
     let mut statement = conn.prepare_cached(
         "SELECT record FROM aether_schedules

@@ -473,8 +473,12 @@ async fn what_was_gathered_survives_its_process() {
         }
     };
     assert_eq!(in_time(async { run.await.result().await }).await.unwrap(), "a");
-    let query =
-        DueStarts { now: jiff::Timestamp::MAX, workflows: vec!["last_word".into()], after: None, limit: 9 };
+    let query = DueStarts {
+        now: jiff::Timestamp::MAX,
+        workflows: ["last_word".into()].into(),
+        after: None,
+        limit: 9,
+    };
     assert_eq!(store.due_starts(query).await.unwrap(), []);
     engine.shutdown().await.unwrap();
 }

@@ -269,7 +269,7 @@ impl Inner {
         self.registry().has_namesakes(name)
     }
 
-    pub(super) fn workflow_names(&self) -> Vec<String> {
+    pub(super) fn workflow_names(&self) -> Arc<[String]> {
         self.registry().names()
     }
 
@@ -335,7 +335,7 @@ impl Engine {
     /// # Ok(()) }
     /// ```
     pub fn workflows(&self) -> Vec<String> {
-        self.inner.workflow_names()
+        self.inner.workflow_names().to_vec()
     }
 
     /// The definition of the newest version of this workflow. Where several modules have one of this name, that of

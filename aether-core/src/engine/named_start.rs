@@ -118,7 +118,7 @@ fn find(engine: &Engine, workflow: String) -> Result<RegisteredWorkflow, StartEr
     modules.dedup();
     match of_name.into_iter().max_by_key(|linked| linked.def.version) {
         Some(newest) if modules.len() == 1 => Ok(newest),
-        _ => Err(StartError::NoWorkflow { workflow, modules, linked: inner.workflow_names() }),
+        _ => Err(StartError::NoWorkflow { workflow, modules, linked: inner.workflow_names().to_vec() }),
     }
 }
 

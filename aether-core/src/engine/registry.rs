@@ -4,6 +4,7 @@
 //! of one workflow, and no two of them share a number.
 
 use std::collections::BTreeSet;
+use std::sync::{Arc, OnceLock};
 
 use crate::engine::build_error::BuildError;
 use crate::engine::code::code_of;
@@ -17,6 +18,8 @@ pub(super) struct Registry {
     named: HashMap<&'static str, Vec<RegisteredWorkflow>>,
     /// The codes of all of them, each once: every claim asks for them.
     codes: BTreeSet<CodeId>,
+    /// Their names, sorted: every look for what is due asks for them.
+    names: OnceLock<Arc<[String]>>,
 }
 
 impl Registry {
@@ -41,6 +44,7 @@ impl Registry {
         let named = self.named.entry(workflow.def.name).or_default();
         if !named.iter().any(|known| known.is_same(&workflow)) {
             named.push(workflow);
+            self.names.take();
             self.codes.insert(code_of(workflow.def));
         }
     }
@@ -91,10 +95,13 @@ impl Registry {
     }
 
     /// The names of all workflows, sorted.
-    pub(super) fn names(&self) -> Vec<String> {
-        let mut names: Vec<_> = self.named.keys().map(ToString::to_string).collect();
-        names.sort_unstable();
-        names
+    pub(super) fn names(&self) -> Arc<[String]> {
+        let sorted = || {
+            let mut names: Vec<_> = self.named.keys().map(ToString::to_string).collect();
+            names.sort_unstable();
+            names.into()
+        };
+        Arc::clone(self.names.get_or_init(sorted))
     }
 
     /// The codes of all workflows, each once.

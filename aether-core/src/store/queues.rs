@@ -3,6 +3,7 @@
 //! Promise: plain values. What is taken when is decided in `queueing`.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -160,7 +161,7 @@ pub struct DueStarts {
     /// Only those that are due then.
     pub now: Timestamp,
     /// Only those of these workflows.
-    pub workflows: Vec<String>,
+    pub workflows: Arc<[String]>,
     /// Only those behind this one: when it is due, and its name.
     pub after: Option<(Timestamp, String)>,
     /// The most to list.

@@ -4,6 +4,7 @@
 //! Promise: the decision about a tick is written before its run is created, and the run's id follows from schedule and
 //! tick. So each tick is decided once and has at most one run, however many workers look.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
@@ -190,7 +191,7 @@ pub struct DueSchedules {
     /// Only those that are due then.
     pub now: Timestamp,
     /// Only schedules of these workflows.
-    pub workflows: Vec<String>,
+    pub workflows: Arc<[String]>,
     /// Only schedules behind this one: when it is due, and its name.
     pub after: Option<(Timestamp, String)>,
     /// The most schedules to list.

@@ -85,7 +85,7 @@ pub(crate) async fn remove(store: &dyn Store, name: &str) -> Result<bool, StoreE
 
 /// All limits, by name.
 pub(crate) async fn list(store: &dyn Store) -> Result<Vec<Bookings>, StoreError> {
-    let query = DueStarts { now: Timestamp::MAX, workflows: vec![KIND.into()], after: None, limit: MOST };
+    let query = DueStarts { now: Timestamp::MAX, workflows: [KIND.into()].into(), after: None, limit: MOST };
     let mut rows = store.due_starts(query).await?;
     rows.sort_by(|one, other| one.name.cmp(&other.name));
     rows.iter().map(read).collect()

@@ -158,12 +158,12 @@ async fn a_damaged_schedule_stops_no_other_one() {
     let damage = "UPDATE schedules SET record = '{' WHERE name = 'bad';
         UPDATE keyed_starts SET record = '{' WHERE name = 'bad'";
     table.client.batch_execute(damage).await.unwrap();
-    let mut query = DueSchedules { now: at(9), workflows: vec!["flow".into()], after: None, limit: 2 };
+    let mut query = DueSchedules { now: at(9), workflows: ["flow".into()].into(), after: None, limit: 2 };
     let due = table.database.due_schedules(&query).await.unwrap();
     assert_eq!(due.iter().map(|schedule| schedule.name.as_str()).collect::<Vec<_>>(), ["a", "c"]);
     query.after = Some((at(1), "c".into()));
     assert_eq!(table.database.due_schedules(&query).await, Ok(Vec::new()));
-    let mut query = DueStarts { now: at(9), workflows: vec!["flow".into()], after: None, limit: 2 };
+    let mut query = DueStarts { now: at(9), workflows: ["flow".into()].into(), after: None, limit: 2 };
     let due = table.database.due_starts(&query).await.unwrap();
     assert_eq!(due.iter().map(|start| start.name.as_str()).collect::<Vec<_>>(), ["a", "c"]);
     query.after = Some((at(1), "c".into()));

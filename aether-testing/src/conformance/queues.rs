@@ -510,7 +510,7 @@ pub async fn keyed_starts_are_swapped(store: &Arc<dyn Store>) {
     assert_eq!(store.keyed_start("a").await, Ok(Some(start("a", 4, 2))));
     assert_eq!(store.keyed_start("c").await, Ok(None));
     let due = async |now: u64, workflow: &str, limit| {
-        let query = DueStarts { now: at(now), workflows: vec![workflow.into()], after: None, limit };
+        let query = DueStarts { now: at(now), workflows: [workflow.into()].into(), after: None, limit };
         store.due_starts(query).await.unwrap().into_iter().map(|start| start.name).collect::<Vec<_>>()
     };
     assert_eq!(due(4, "flow", 9).await, ["b", "a"]);
@@ -531,7 +531,7 @@ pub async fn due_keyed_starts_are_found_in_pages(store: &Arc<dyn Store>) {
         let start = KeyedStart { name, workflow, due_at, record, revision: 1 };
         assert_eq!(store.put_keyed_start(start, 0).await, Ok(true));
     }
-    let workflows = vec!["flow".to_owned(), "other".to_owned()];
+    let workflows = Arc::from(["flow".to_owned(), "other".to_owned()]);
     let mut query = DueStarts { now: at(8), workflows, after: None, limit: 2 };
     let mut pages = Vec::new();
     loop {

@@ -88,9 +88,9 @@ pub async fn due_schedules_are_found_by_time_and_workflow(store: &Arc<dyn Store>
     {
         assert_eq!(store.put_schedule(record, 0).await, Ok(true));
     }
-    let flows = |names: &[&str]| names.iter().map(|name| format!("{name}-flow")).collect::<Vec<_>>();
+    let flows = |names: &[&str]| names.iter().map(|name| format!("{name}-flow")).collect::<Arc<[_]>>();
     let all = flows(&["late", "early", "later", "paused", "starting"]);
-    let due = async |now: u64, workflows: Vec<String>, limit: usize| {
+    let due = async |now: u64, workflows: Arc<[String]>, limit: usize| {
         let query = DueSchedules { now: at(now), workflows, after: None, limit };
         let due = store.due_schedules(query).await.unwrap();
         due.into_iter().map(|schedule| schedule.name).collect::<Vec<_>>()
@@ -115,7 +115,7 @@ pub async fn due_schedules_are_found_by_time_and_workflow(store: &Arc<dyn Store>
         pages.push(page.into_iter().map(|schedule| schedule.name).collect::<Vec<_>>());
     }
     assert_eq!(pages, [["early", "late"], ["late-a", "late-b"]]);
-    assert_eq!(due(19, Vec::new(), 9).await, [""; 0]);
+    assert_eq!(due(19, flows(&[]), 9).await, [""; 0]);
 }
 
 /// A schedule that was removed is gone, also for a write that follows on what it was.

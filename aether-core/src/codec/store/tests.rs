@@ -235,7 +235,7 @@ fn keyed_starts_that_cannot_be_read_hide_no_others() {
     let store = over(&inner, Some(destroyed()));
     let page = |limit, after: Option<&str>| {
         let after = after.map(|name| (Timestamp::UNIX_EPOCH, name.to_owned()));
-        let query = DueStarts { now: Timestamp::MAX, workflows: vec!["flow".into()], after, limit };
+        let query = DueStarts { now: Timestamp::MAX, workflows: ["flow".into()].into(), after, limit };
         let due = now(store.due_starts(query)).unwrap();
         due.into_iter().map(|start| start.name).collect::<Vec<_>>()
     };
