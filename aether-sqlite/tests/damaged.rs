@@ -241,7 +241,7 @@ async fn damaged_schedules_and_keyed_starts_hide_no_others() {
     }
     file.damage("UPDATE aether_schedules SET record = '{' WHERE name = 'damaged'");
     file.damage("UPDATE aether_keyed_starts SET record = '{' WHERE name = 'damaged'");
-    let (now, workflows) = (at(600), Arc::from(["flow".to_owned()]));
+    let (now, workflows) = (at(600), Arc::<[String]>::from(["flow".to_owned()]));
     let query = DueSchedules { now, workflows: workflows.clone(), after: None, limit: 1 };
     assert_eq!(file.store.due_schedules(query).await.unwrap()[0].name, "fine");
     assert_eq!(file.store.schedules(None, 1).await.unwrap()[0].name, "fine");
