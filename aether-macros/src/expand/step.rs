@@ -187,7 +187,7 @@ fn needs_approval_fn(shape: &Shape, closure: &ArgumentClosure) -> TokenStream {
         fn needs_approval(#args: &Self::Args) -> bool {
             #marks
             #bound
-            #p::as_workflow_code(|| #body)
+            #p::as_workflow_code(|| -> bool { #body })
         }
     }
 }
