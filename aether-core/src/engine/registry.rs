@@ -4,12 +4,12 @@
 //! of one workflow, and no two of them share a number.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use crate::engine::build_error::BuildError;
 use crate::engine::code::code_of;
 use crate::run::program::RegisteredWorkflow;
-use crate::sched::HashMap;
+use crate::sched::{HashMap, OnceLock};
 use crate::vocabulary::id::CodeId;
 
 /// The workflows of a program, by name.
@@ -44,7 +44,7 @@ impl Registry {
         let named = self.named.entry(workflow.def.name).or_default();
         if !named.iter().any(|known| known.is_same(&workflow)) {
             named.push(workflow);
-            self.names.take();
+            self.names = OnceLock::default();
             self.codes.insert(code_of(workflow.def));
         }
     }
