@@ -124,7 +124,6 @@ async fn hasten(inner: &Inner) {
         Ok(0) => {}
         Ok(runs) => {
             tracing::warn!(target: "aether::engine", runs, "runs were due long from now, by a clock that was ahead; they go on");
-            // As many as one call makes due: there may be more.
         }
         Err(error) => {
             tracing::warn!(target: "aether::engine", %error, "cannot look for runs that a clock left in the future")
