@@ -113,7 +113,7 @@ impl Batch<'_> {
         let at = new.at.as_microsecond();
         let labels = (!new.labels.is_empty()).then(|| serde_json::to_string(&new.labels)).transpose();
         let labels = labels.map_err(|error| OpError::Row(format!("labels: {error}")))?;
-        let wake_at = new.terms.not_before.map_or(at, |begins| begins.as_microsecond().max(at));
+        let wake_at = new.terms.begins(new.at).as_microsecond();
         let terms = (!new.terms.is_default()).then(|| serde_json::to_string(&new.terms)).transpose();
         let terms = terms.map_err(|error| OpError::Row(format!("terms: {error}")))?;
         let place = new.terms.queue.as_ref();

@@ -39,9 +39,9 @@ impl QueueOptions {
             place = place.with_key(key)?;
         }
         place.priority = priority.unwrap_or_default();
-        // It can begin from `at` on, and waits for a turn from then on.
-        let begins = at.map_or(now, |at| at.max(now));
-        let expires_at = expires.map(|within| later(begins, within));
-        Ok(StartTerms { queue: Some(place), not_before: at, expires_at, budget, ..StartTerms::default() })
+        let terms = StartTerms { queue: Some(place), not_before: at, budget, ..StartTerms::default() };
+        // It waits for a turn from when on it can begin.
+        let expires_at = expires.map(|within| later(terms.begins(now), within));
+        Ok(StartTerms { expires_at, ..terms })
     }
 }

@@ -251,12 +251,11 @@ async fn retire_and_close(inner: &Inner) -> Result<(), StoreError> {
     // 2. The store is closed last, and only by its last holder: another engine of this process may still use it. What
     // this engine wrote is durable in any case, because its runs were released after their appends.
     let is_held = inner.in_use.is_held(store);
+    let closed = async { if is_held { Ok(()) } else { store.close().await } };
     match retired {
-        Some(retired) if is_held => retired,
-        Some(retired) => store.close().await.and(retired),
+        Some(retired) => closed.await.and(retired),
         // What does not answer to the one may never answer to the other.
         None => {
-            let closed = async { if is_held { Ok(()) } else { store.close().await } };
             let reason = "the runs of this worker could not be released in time; they are when it is seen to be silent, or \
                           when this process ends";
             match select(Box::pin(closed), environment.sleep(FLUSH_PATIENCE)).await {

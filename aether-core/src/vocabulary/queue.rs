@@ -173,6 +173,11 @@ fn is_zero(inputs: &u32) -> bool {
 }
 
 impl StartTerms {
+    /// From when on a run that is created at this time may begin.
+    pub fn begins(&self, at: Timestamp) -> Timestamp {
+        self.not_before.map_or(at, |begins| begins.max(at))
+    }
+
     /// Whether it is the default.
     pub fn is_default(&self) -> bool {
         *self == Self::default()

@@ -69,7 +69,7 @@ impl<'a> CreateArrays<'a> {
             Hash(first_head(new).chain),
             checked.map(|(parent, _)| crate::shard::shard(parent.as_str())),
             checked.map(|(_, epoch)| row::int(epoch)),
-            new.terms.not_before.map_or(at, |begins| row::micros(begins).max(at)),
+            row::micros(new.terms.begins(new.at)),
             (!new.terms.is_default()).then(|| serde_json::to_string(&new.terms).unwrap_or_default()),
             queue.map(|queue| &*queue.queue),
             queue.map(|queue| &*queue.key),

@@ -87,7 +87,7 @@ impl StartRecord {
     /// That of the first input of several, at `now`.
     pub(super) fn gathering(new: &NewRunOf, now: Timestamp, until: Timestamp) -> Self {
         let mut record = Self::new(Stage::Gathering, new);
-        let begins = record.terms.not_before.map_or(now, |at| at.max(now));
+        let begins = record.terms.begins(now);
         let within = |at: Timestamp| Duration::try_from(at.duration_since(begins)).unwrap_or_default();
         record.expires_within = record.terms.expires_at.map(within);
         record.terms.inputs = 1;
@@ -97,8 +97,8 @@ impl StartRecord {
 
     /// The terms of its run, where it is created at `now`.
     pub(super) fn terms_at(&self, now: Timestamp) -> StartTerms {
-        let begins = self.terms.not_before.map_or(now, |at| at.max(now));
-        let expires_at = self.expires_within.map(|within| later(begins, within)).or(self.terms.expires_at);
+        let expires_at =
+            self.expires_within.map(|within| later(self.terms.begins(now), within)).or(self.terms.expires_at);
         StartTerms { expires_at, ..self.terms.clone() }
     }
 

@@ -218,7 +218,7 @@ impl Content {
             next: 0,
             epoch: Epoch::from(owned),
             owner: new.owner,
-            wake_at: Some(new.terms.not_before.unwrap_or(new.at).max(new.at)),
+            wake_at: Some(new.terms.begins(new.at)),
             labels: new.labels,
             traceparent: new.traceparent,
             place: Cursor::new(self.creations + 1),
