@@ -99,7 +99,7 @@ impl ::aether::__private::Step for pay {
     fn needs_approval(args: &Self::Args) -> bool {
         let cents = args;
         let cents: &u64 = cents;
-        ::aether::__private::as_workflow_code(|| *cents > 10_000)
+        ::aether::__private::as_workflow_code(|| -> bool { *cents > 10_000 })
     }
     fn probe(
         cx: ::aether::__private::StepCx,
