@@ -14,8 +14,8 @@ use aether_core::store::ledger::{LedgerEntry, Reservation};
 use aether_core::store::{
     Append, AppendError, BirthNotice, ClaimRequest, Created, Cursor, Decision, DefinitionRecord,
     DueSchedules, Durability, EndedRuns, ForeignRuns, KnownWorker, Lease, ListedWait, LostRun, Message,
-    NewRun, OpenWait, Purged, RunFilter, RunRecord, ScheduleRecord, Sent, Snapshot, Store, StoreError,
-    StoredEffect, StreamItem, StreamWrite, WaitFilter, WorkerRecord,
+    NewRun, OpenWait, Purged, Recode, RunFilter, RunRecord, ScheduleRecord, Sent, Snapshot, Store,
+    StoreError, StoredEffect, StreamItem, StreamWrite, WaitFilter, WorkerRecord,
 };
 use aether_sqlite::{SqliteOptions, SqliteStore};
 use futures_util::FutureExt as _;
@@ -167,6 +167,7 @@ impl Store for JudgedStore {
         fn claim(&self, request: ClaimRequest) -> Result<Vec<Lease>, StoreError>;
         fn codes_elsewhere(&self, me: &WorkerId) -> Result<Vec<CodeId>, StoreError>;
         fn known_workers(&self) -> Result<Vec<KnownWorker>, StoreError>;
+        fn recode(&self, runs: Vec<Recode>) -> Result<usize, StoreError>;
         fn foreign(&self, query: ForeignRuns) -> Result<Vec<RunRecord>, StoreError>;
         fn put_definition(&self, definition: DefinitionRecord) -> Result<(), StoreError>;
         fn definitions(&self) -> Result<Vec<DefinitionRecord>, StoreError>;

@@ -17,8 +17,8 @@ use aether_core::store::memory::MemoryStore;
 use aether_core::store::{
     Ack, Append, AppendError, BirthNotice, ClaimRequest, Created, Cursor, Decision, DefinitionRecord,
     DueSchedules, Durability, EndedRuns, ForeignRuns, KnownWorker, Lease, ListedWait, LostRun, Message,
-    NewRun, OpenWait, Purged, RunFilter, RunRecord, ScheduleRecord, Sent, Snapshot, Store, StoreError,
-    StoredEffect, StreamItem, StreamWrite, Unread, WaitFilter, WorkerRecord,
+    NewRun, OpenWait, Purged, Recode, RunFilter, RunRecord, ScheduleRecord, Sent, Snapshot, Store,
+    StoreError, StoredEffect, StreamItem, StreamWrite, Unread, WaitFilter, WorkerRecord,
 };
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
@@ -279,6 +279,10 @@ impl Store for SimStore {
 
     fn known_workers(&self) -> BoxFuture<'_, Answer<Vec<KnownWorker>>> {
         self.read(move |memory| now(memory.known_workers()))
+    }
+
+    fn recode(&self, runs: Vec<Recode>) -> BoxFuture<'_, Answer<usize>> {
+        self.write(move |memory| now(memory.recode(runs)))
     }
 
     fn foreign(&self, query: ForeignRuns) -> BoxFuture<'_, Answer<Vec<RunRecord>>> {

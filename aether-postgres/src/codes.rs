@@ -4,13 +4,15 @@
 //! that it counts as gone.
 
 use aether_core::id::{CodeId, WorkerId};
-use aether_core::store::{DefinitionRecord, StoreError};
+use aether_core::store::{DefinitionRecord, Recode, StoreError};
 use tokio_postgres::Row;
 
 use crate::connection::Param;
 use crate::database::{Database, ask};
 use crate::error::OpError;
+use crate::queues::PAUSED;
 use crate::row::{self, get};
+use crate::shard::shard;
 use crate::workers::GONE;
 
 const PUT: &str = "INSERT INTO definitions(code, workflow, version, definition, first_seen)
@@ -18,6 +20,21 @@ const PUT: &str = "INSERT INTO definitions(code, workflow, version, definition, 
 
 const ALL: &str =
     "SELECT code, workflow, version, definition, first_seen FROM definitions ORDER BY first_seen, code";
+
+/// Locks the queues of runs, as a claim does: one that makes runs ready writes the codes that it has read. $1 shards, $2 ids.
+const LOCK_QUEUES: &str = "
+SELECT q.queue FROM queues q WHERE q.queue IN (SELECT r.queue FROM unnest($1::int2[], $2::text[]) AS n(shard, id)
+    JOIN runs r ON r.shard = n.shard AND r.id = n.id)
+ORDER BY q.queue FOR UPDATE";
+
+/// Other code for free runs: $3 epochs, $4 codes.
+const RECODE: &str = "
+WITH recoded AS (UPDATE runs r SET code = n.code
+    FROM unnest($1::int2[], $2::text[], $3::int8[], $4::text[]) AS n(shard, id, epoch, code)
+    WHERE r.shard = n.shard AND r.id = n.id AND r.epoch = n.epoch AND r.owner IS NULL AND r.status < 3 AND NOT r.parked
+    RETURNING r.shard, r.id, r.code),
+due_rows AS (UPDATE due d SET code = c.code FROM recoded c WHERE d.shard = c.shard AND d.run = c.id)
+SELECT count(*) FROM recoded";
 
 fn definition(row: &Row) -> Result<DefinitionRecord, OpError> {
     Ok(DefinitionRecord {
@@ -40,6 +57,22 @@ impl Database {
         ask!(self, |conn| {
             let rows = conn.query(&sql, &[&me.as_str()]).await?;
             rows.iter().map(|row| Ok(CodeId::from(get::<String>(row, 0)?))).collect()
+        })
+    }
+
+    /// See [`Store::recode`](aether_core::store::Store::recode).
+    pub(crate) async fn recode(&self, runs: &[Recode]) -> Result<usize, StoreError> {
+        let shards: Vec<i16> = runs.iter().map(|of| shard(of.run.as_str())).collect();
+        let ids: Vec<&str> = runs.iter().map(|of| of.run.as_str()).collect();
+        let epochs: Vec<i64> = runs.iter().map(|of| row::int(of.epoch)).collect();
+        let codes: Vec<&str> = runs.iter().map(|of| of.code.as_str()).collect();
+        ask!(self, |conn| {
+            let transaction = conn.begin_for(PAUSED).await?;
+            transaction.query(LOCK_QUEUES, &[&shards, &ids]).await?;
+            let found = transaction.query(RECODE, &[&shards, &ids, &epochs, &codes]).await?;
+            let recoded: i64 = found.first().map_or(Ok(0), |row| get(row, 0))?;
+            transaction.commit().await?;
+            Ok(usize::try_from(recoded).unwrap_or_default())
         })
     }
 

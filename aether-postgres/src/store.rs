@@ -15,9 +15,9 @@ use aether_core::store::ledger::{LedgerEntry, Reservation};
 use aether_core::store::{
     Append, AppendError, ClaimRequest, Created, Cursor, DamagedRun, Decision, DefinitionRecord, DueSchedules,
     DueStarts, Durability, EndedRuns, ForeignRuns, KeyedStart, KnownWorker, Lease, Limit, ListedWait,
-    LostRun, Message, NewRun, OpenWait, Purged, QueuePosition, RunFilter, RunRecord, RunRow, ScheduleRecord,
-    Sent, Serving, Snapshot, Store, StoreClock, StoreError, StoredEffect, StreamItem, StreamWrite, Unread,
-    WaitFilter, WorkerRecord,
+    LostRun, Message, NewRun, OpenWait, Purged, QueuePosition, Recode, RunFilter, RunRecord, RunRow,
+    ScheduleRecord, Sent, Serving, Snapshot, Store, StoreClock, StoreError, StoredEffect, StreamItem,
+    StreamWrite, Unread, WaitFilter, WorkerRecord,
 };
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
@@ -348,6 +348,11 @@ impl Store for PostgresStore {
 
     fn lapses(&self, worker: &WorkerId, run: &RunId) -> u64 {
         self.shared.lapses(worker, run.as_str())
+    }
+
+    fn recode(&self, runs: Vec<Recode>) -> BoxFuture<'_, Result<usize, StoreError>> {
+        // Each database has some of them.
+        Box::pin(async move { Ok(reached!(self.shared, |db| db.recode(&runs)).into_iter().sum()) })
     }
 
     fn foreign(&self, query: ForeignRuns) -> BoxFuture<'_, Result<Vec<RunRecord>, StoreError>> {

@@ -27,7 +27,7 @@ use crate::row::{self, DAMAGED};
 use crate::statements::Head;
 use crate::waits;
 
-const OVER: &str = "status IN ('completed', 'failed', 'rejected', 'cancelled')";
+pub(crate) const OVER: &str = "status IN ('completed', 'failed', 'rejected', 'cancelled')";
 
 /// Due runs outside of queues.
 const DUE: &str = "

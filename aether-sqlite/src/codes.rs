@@ -9,9 +9,10 @@ use rusqlite::{Connection, ToSql, params};
 
 use aether_core::id::{CodeId, WorkerId};
 use aether_core::queue::Serves;
-use aether_core::store::{DefinitionRecord, ForeignRuns, KnownWorker, RunRecord, Serving};
+use aether_core::store::{DefinitionRecord, ForeignRuns, KnownWorker, Recode, RunRecord, Serving};
 
 use crate::batch::Batch;
+use crate::calls::OVER;
 use crate::error::OpError;
 use crate::reader;
 use crate::row::{self, OPEN};
@@ -26,6 +27,18 @@ impl Batch<'_> {
             statement.execute([worker.as_str(), code.as_str()])?;
         }
         Ok(())
+    }
+
+    /// See [`Store::recode`](aether_core::store::Store::recode).
+    pub(crate) fn recode(&mut self, runs: &[Recode]) -> Result<usize, OpError> {
+        let sql = format!(
+            "UPDATE aether_runs SET code = ?3 WHERE id = ?1 AND epoch = ?2 AND owner IS NULL AND parked = 0 AND NOT {OVER}"
+        );
+        let mut recode = self.conn.prepare_cached(&sql)?;
+        let recoded = runs
+            .iter()
+            .map(|of| recode.execute(params![of.run.as_str(), row::int(of.epoch), of.code.as_str()]));
+        Ok(recoded.sum::<Result<usize, _>>()?)
     }
 
     /// Keeps a definition, unless there is one of its code.

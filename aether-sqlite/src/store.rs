@@ -23,8 +23,8 @@ use aether_core::store::ledger::{LedgerEntry, Reservation};
 use aether_core::store::{
     Append, AppendError, ClaimRequest, Created, Cursor, DamagedRun, Decision, DefinitionRecord, DueSchedules,
     DueStarts, Durability, EndedRuns, ForeignRuns, KeyedStart, KnownWorker, Lease, Limit, ListedWait,
-    LostRun, Message, NewRun, OpenWait, Purged, QueuePosition, RunFilter, RunRecord, RunRow, ScheduleRecord,
-    Sent, Serving, Snapshot, Store, StoreError, Unread, WaitFilter, WorkerRecord,
+    LostRun, Message, NewRun, OpenWait, Purged, QueuePosition, Recode, RunFilter, RunRecord, RunRow,
+    ScheduleRecord, Sent, Serving, Snapshot, Store, StoreError, Unread, WaitFilter, WorkerRecord,
 };
 use aether_core::store::{BirthNotice, StreamItem, StreamWrite};
 
@@ -360,6 +360,10 @@ impl Store for SqliteStore {
             others.retain(|(worker, _)| !locks.is_dead(worker));
             Ok(others.into_iter().map(|(_, serving)| serving).collect())
         }))
+    }
+
+    fn recode(&self, runs: Vec<Recode>) -> BoxFuture<'_, Result<usize, StoreError>> {
+        self.write(move |batch| batch.recode(&runs))
     }
 
     fn foreign(&self, query: ForeignRuns) -> BoxFuture<'_, Result<Vec<RunRecord>, StoreError>> {

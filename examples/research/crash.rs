@@ -13,8 +13,9 @@ use aether::store::journal::StoredFrame;
 use aether::store::ledger::{LedgerEntry, Reservation};
 use aether::store::{
     Ack, Append, AppendError, ClaimRequest, Created, Decision, DefinitionRecord, DueSchedules, Durability,
-    DurableWatermark, EndedRuns, ForeignRuns, Lease, ListedWait, LostRun, Message, NewRun, Purged, RunFilter,
-    RunRecord, RunRow, ScheduleRecord, Sent, Snapshot, Store, StoreError, WaitFilter, WorkerRecord,
+    DurableWatermark, EndedRuns, ForeignRuns, Lease, ListedWait, LostRun, Message, NewRun, Purged, Recode,
+    RunFilter, RunRecord, RunRow, ScheduleRecord, Sent, Snapshot, Store, StoreError, WaitFilter,
+    WorkerRecord,
 };
 use aether::store::{StreamItem, StreamWrite};
 use jiff::Timestamp;
@@ -110,6 +111,9 @@ impl Store for CrashingStore {
     }
     fn codes_elsewhere(&self, me: &WorkerId) -> Answer<'_, Vec<CodeId>> {
         self.inner.codes_elsewhere(me)
+    }
+    fn recode(&self, runs: Vec<Recode>) -> Answer<'_, usize> {
+        self.inner.recode(runs)
     }
     fn foreign(&self, query: ForeignRuns) -> Answer<'_, Vec<RunRecord>> {
         self.inner.foreign(query)

@@ -15,7 +15,7 @@ use crate::journal::large_values::LargeValue;
 use crate::store::api::{Durability, Store, StoreClock};
 use crate::store::append::{Append, StoredEffect};
 use crate::store::birth::BirthNotice;
-use crate::store::codes::{DefinitionRecord, ForeignRuns};
+use crate::store::codes::{DefinitionRecord, ForeignRuns, Recode};
 use crate::store::error::{AppendError, StoreError};
 use crate::store::filter::{Cursor, RunFilter};
 use crate::store::ledger::{LedgerEntry, Reservation};
@@ -197,6 +197,10 @@ impl Store for CodedStore {
             leases.iter_mut().for_each(|lease| self.begin(lease));
             Ok(leases)
         })
+    }
+
+    fn recode(&self, runs: Vec<Recode>) -> BoxFuture<'_, Result<usize, StoreError>> {
+        self.inner.recode(runs)
     }
 
     fn foreign(&self, query: ForeignRuns) -> BoxFuture<'_, Result<Vec<RunRecord>, StoreError>> {

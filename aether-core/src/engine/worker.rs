@@ -166,7 +166,12 @@ pub(super) async fn claim(inner: &Arc<Inner>, only: Option<RunId>) -> Result<usi
     if let Some(run) = only {
         join_all(loading).await;
         if claimed == 0 {
-            return Ok(usize::from(adopt_now(inner, &run).await?));
+            let found = adopt_now(inner, &run).await?;
+            return match found.recoded {
+                0 => Ok(found.claimed),
+                // It has this program's code now.
+                _ => Box::pin(claim(inner, Some(run))).await,
+            };
         }
     }
     Ok(claimed)

@@ -14,7 +14,7 @@ use crate::journal::frame::StoredFrame;
 use crate::journal::large_values::LargeValue;
 use crate::store::append::{Append, END_REQUESTS, StoredEffect};
 use crate::store::birth::BirthNotice;
-use crate::store::codes::{DefinitionRecord, ForeignRuns};
+use crate::store::codes::{DefinitionRecord, ForeignRuns, Recode};
 use crate::store::error::{AppendError, StoreError};
 use crate::store::filter::{Cursor, RunFilter};
 use crate::store::ledger::{LedgerEntry, Reservation};
@@ -341,6 +341,11 @@ pub trait Store: Any + Send + Sync + Debug {
     /// For each run, one atomic write sets the owner and raises the epoch by one. Of two workers that claim at the same
     /// time, only one may get a run.
     fn claim(&self, request: ClaimRequest) -> BoxFuture<'_, Result<Vec<Lease>, StoreError>>;
+
+    /// Gives runs another code, each if it is open at the epoch given, held by no worker and not parked; returns how many. Its
+    /// journal stays as it is, and says which code recorded it. So a run of a queue whose code no worker has any more comes to
+    /// those that its journal fits in the order of its queue.
+    fn recode(&self, runs: Vec<Recode>) -> BoxFuture<'_, Result<usize, StoreError>>;
 
     /// Open runs that none of the query's codes records, and open runs that are parked, in the order of
     /// [`RunRecord::place`], from the lowest. Every worker asks about once a second with [`ForeignRuns::due`]: runs of its

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use crate::store::filter::Cursor;
 use crate::store::workers::SilentWorker;
-use crate::vocabulary::id::CodeId;
+use crate::vocabulary::id::{CodeId, Epoch, RunId};
 use crate::vocabulary::payload::Payload;
 
 /// Which runs of other code to list: open runs that none of `codes` records, and parked ones. See
@@ -22,6 +22,17 @@ pub struct ForeignRuns {
     pub after: Option<Cursor>,
     /// The most runs to list; 0 for all.
     pub limit: usize,
+}
+
+/// A run that is to get another code: see [`Store::recode`](crate::store::Store::recode).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recode {
+    /// The run.
+    pub run: RunId,
+    /// Its epoch: whoever claims it meanwhile raises that.
+    pub epoch: Epoch,
+    /// Its new code.
+    pub code: CodeId,
 }
 
 /// The definition of the code that records runs, kept once per code.

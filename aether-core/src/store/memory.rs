@@ -16,7 +16,7 @@ use crate::journal::large_values::LargeValue;
 use crate::sched::Mutex;
 use crate::store::api::{Durability, Store};
 use crate::store::append::{Append, StoredEffect};
-use crate::store::codes::{DefinitionRecord, ForeignRuns};
+use crate::store::codes::{DefinitionRecord, ForeignRuns, Recode};
 use crate::store::error::{AppendError, StoreError};
 use crate::store::filter::RunFilter;
 use crate::store::ledger::{LedgerEntry, Reservation};
@@ -232,6 +232,10 @@ impl Store for MemoryStore {
 
     fn codes_elsewhere(&self, me: &WorkerId) -> BoxFuture<'_, Result<Vec<CodeId>, StoreError>> {
         self.answer(|content| Ok(content.workers.codes_elsewhere(me)))
+    }
+
+    fn recode(&self, runs: Vec<Recode>) -> BoxFuture<'_, Result<usize, StoreError>> {
+        self.answer(|content| Ok(content.recode(runs)))
     }
 
     fn foreign(&self, query: ForeignRuns) -> BoxFuture<'_, Result<Vec<RunRecord>, StoreError>> {

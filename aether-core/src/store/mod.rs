@@ -37,7 +37,7 @@ pub use ack::{Ack, AppendReply, DurableWatermark, Receipt};
 pub use api::{Durability, Store, StoreClock};
 pub use append::{Append, END_REQUESTS, Rollback, StatusChange, StoredEffect, Work};
 pub use birth::{Birth, BirthNotice};
-pub use codes::{DefinitionRecord, ForeignRuns};
+pub use codes::{DefinitionRecord, ForeignRuns, Recode};
 pub use error::{AppendError, StoreError};
 pub use filter::{Cursor, CursorError, RunFilter};
 pub use integrity::{IntegrityProblem, IntegrityReport, check_integrity};

@@ -103,7 +103,8 @@ pub struct RunRecord {
     pub workflow: String,
     /// Version of the workflow's definition when its present generation began.
     pub version: u32,
-    /// The code that records it: that of its creation, or the one that adopted it last.
+    /// The code that records it: that of its creation, or the one that adopted it last; of a run that waits in a queue, the
+    /// one that is to adopt it.
     pub code: CodeId,
     /// Whether it is parked: it does not fit the code that was to advance it, and waits for code that it fits. A run that
     /// has ended is not parked.

@@ -45,7 +45,7 @@ const FURTHER: usize = 1_024;
 /// How many lanes one claim reads at most.
 const MOST_LANES: usize = 4_096;
 /// For so long a claim asks nothing while it has the locks of its queues, or loses them: its process is paused.
-const PAUSED: Duration = Duration::from_secs(2);
+pub(crate) const PAUSED: Duration = Duration::from_secs(2);
 
 static LOCK: LazyLock<String> = LazyLock::new(|| sql::lock(true));
 static LOCK_WAITING: LazyLock<String> = LazyLock::new(|| sql::lock(false));

@@ -7,8 +7,8 @@ use aether_core::contract::Status;
 use aether_core::id::CodeId;
 use aether_core::payload::Payload;
 use aether_core::store::{
-    AppendError, ClaimRequest, CodeChange, DefinitionRecord, ForeignRuns, KnownWorker, NewRun, RunFilter,
-    SilentWorker, Store, WaitChange, WaitFilter,
+    AppendError, ClaimRequest, CodeChange, DefinitionRecord, ForeignRuns, KnownWorker, NewRun, Recode,
+    RunFilter, RunRecord, SilentWorker, Store, WaitChange, WaitFilter,
 };
 use aether_core::waiting::Waiting;
 
@@ -115,6 +115,34 @@ pub async fn a_claim_to_adopt_takes_what_it_names(store: &Arc<dyn Store>) {
     let leases = store.claim(adopt(takeover("w", 60, "first", 0))).await.unwrap();
     assert_eq!((names(&leases), leases[0].run.epoch), (vec!["held"], 2));
     assert_eq!(names(&store.claim(claim("v", 5)).await.unwrap()), ["mine"], "which nobody named");
+}
+
+/// A run gets another code while nobody holds it and it has not been claimed since somebody looked at it; a parked one and
+/// one that has ended keep theirs.
+pub async fn free_runs_can_get_another_code(store: &Arc<dyn Store>) {
+    create_free(store, "free", 0, code("other")).await;
+    create_free(store, "moved", 0, code("other")).await;
+    Hand::create(store, "held").await;
+    let mut parked = Hand::create(store, "parked").await;
+    parked.append(|append| append.code = Some(CodeChange::Parked)).await.unwrap();
+    parked.status(becomes(Status::Waiting, None, true)).await;
+    Hand::create(store, "ended").await.status(becomes(Status::Failed, None, true)).await;
+    let mut runs = Vec::new();
+    for name in ["free", "moved", "held", "parked", "ended"] {
+        let RunRecord { id, epoch, .. } = store.run(&run_id(name)).await.unwrap().unwrap();
+        runs.push(Recode { run: id, epoch, code: code("next") });
+    }
+    runs.push(Recode { run: run_id("nobody"), epoch: 0, code: code("next") });
+    let others = ClaimRequest { only: Some(run_id("moved")), codes: vec![code("other")], ..claim("w", 1) };
+    let lease = store.claim(others).await.unwrap().remove(0);
+    store.release(&run_id("moved"), lease.run.epoch, at(1)).await.unwrap();
+    assert_eq!(store.recode(runs).await, Ok(1));
+    assert_eq!(known(store, "free").await, (code("next"), false));
+    assert_eq!(known(store, "moved").await, (code("other"), false));
+    assert_eq!(known(store, "parked").await, (code("flow"), true));
+    assert_eq!(known(store, "held").await, (code("flow"), false));
+    let next = ClaimRequest { codes: vec![code("next")], ..claim("v", 5) };
+    assert_eq!(names(&store.claim(next).await.unwrap()), ["free"]);
 }
 
 /// Open runs of other code and parked ones are listed, page by page.

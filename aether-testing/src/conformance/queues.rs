@@ -7,8 +7,8 @@ use aether_core::contract::Status;
 use aether_core::id::RunId;
 use aether_core::queue::{LimitPattern, QueuePlace, Serves, StartTerms};
 use aether_core::store::{
-    ClaimRequest, Created, Decision, DueStarts, KeyedStart, Lease, Limit, LimitKind, Message, NewRun,
-    RunFilter, Store, StoreError,
+    ClaimRequest, Created, Decision, DueStarts, KeyedStart, Lease, Limit, LimitKind, Message, NewRun, Recode,
+    RunFilter, RunRecord, Store, StoreError,
 };
 
 use super::kit::{Hand, at, becomes, claim, code, json, message, names, new_run, run_id, takeover, worker};
@@ -363,6 +363,26 @@ pub async fn queues_go_by_code(store: &Arc<dyn Store>) {
     assert_eq!(names(&take(store, 2, 10).await), ["ours"]);
     let theirs = ClaimRequest { codes: vec![code("other")], ..claim("second", 3) };
     assert_eq!(names(&store.claim(theirs).await.unwrap()), ["theirs"]);
+}
+
+/// A run that gets another code comes in the order of its queue, to those that have that code.
+pub async fn a_recoded_run_keeps_its_turn(store: &Arc<dyn Store>) {
+    create(store, NewRun { code: code("other"), ..queued("theirs", "k", 0) }).await;
+    let later = StartTerms { not_before: Some(at(1)), ..queued("later", "k", 0).terms };
+    create(store, NewRun { code: code("other"), terms: later, ..queued("later", "k", 0) }).await;
+    create(store, queued("ours", "k", 2)).await;
+    let recode = async |name: &str| {
+        let RunRecord { id, epoch, .. } = store.run(&run_id(name)).await.unwrap().unwrap();
+        let runs = vec![Recode { run: id, epoch, code: code("flow") }];
+        assert_eq!(store.recode(runs).await, Ok(1), "{name}");
+    };
+    recode("later").await;
+    recode("theirs").await;
+    let theirs = ClaimRequest { codes: vec![code("other")], ..claim("second", 3) };
+    assert_eq!(store.claim(theirs).await.unwrap(), []);
+    for name in ["theirs", "later", "ours"] {
+        assert_eq!(names(&take(store, 3, 1).await), [name]);
+    }
 }
 
 /// Half of a claim at least is for queues, and half for others, while both have more.

@@ -92,7 +92,7 @@ macro_rules! store_suite {
                 open_runs_are_limited_at_their_start, a_silent_worker_keeps_its_slots, what_lapses_needs_no_slot,
                 a_run_can_begin_later, a_clock_that_leaped_closes_no_queue,
                 a_limit_of_starts_hides_no_begun_run_of_other_code, runs_that_lapse_save_nothing_up,
-                a_creation_rests_on_its_keyed_start, queues_go_by_code, queues_and_others_share_a_claim, runs_are_listed_by_queue,
+                a_creation_rests_on_its_keyed_start, queues_go_by_code, a_recoded_run_keeps_its_turn, queues_and_others_share_a_claim, runs_are_listed_by_queue,
                 single_places_go_to_queues_and_others, a_worker_gets_what_it_serves, what_workers_serve_is_listed,
                 keyed_starts_are_swapped, due_keyed_starts_are_found_in_pages, a_purged_run_leaves_its_queue $(, $also)?;
         }
@@ -134,7 +134,7 @@ macro_rules! store_suite {
                 a_running_run_stays_due, an_ended_run_is_let_go, a_taken_over_worker_is_fenced;
             codes: an_append_changes_the_code_of_its_run, a_parked_run_can_be_suspended_and_ended,
                 a_claim_takes_only_runs_of_its_codes, a_claim_to_adopt_takes_what_it_names,
-                runs_of_other_code_are_listed, due_runs_of_other_code_are_listed, lists_know_code_and_parking,
+                free_runs_can_get_another_code, runs_of_other_code_are_listed, due_runs_of_other_code_are_listed, lists_know_code_and_parking,
                 the_codes_of_other_workers_are_known, registered_workers_are_listed, definitions_are_kept_once;
             renewal: a_generation_begins_a_journal, a_generation_keeps_business_keys_and_doubts,
                 a_generation_keeps_unread_messages, a_refused_generation_changes_nothing;

@@ -18,7 +18,7 @@ use aether_core::store::ledger::{LedgerEntry, Reservation};
 use aether_core::store::{
     Ack, Append, AppendError, ClaimRequest, Created, Cursor, DamagedRun, Decision, DefinitionRecord,
     DueSchedules, DueStarts, Durability, DurableWatermark, EndedRuns, ForeignRuns, KeyedStart, KnownWorker,
-    Lease, Limit, ListedWait, LostRun, Message, NewRun, OpenWait, Purged, QueuePosition, RunFilter,
+    Lease, Limit, ListedWait, LostRun, Message, NewRun, OpenWait, Purged, QueuePosition, Recode, RunFilter,
     RunRecord, RunRow, ScheduleRecord, Sent, Serving, Snapshot, Store, StoreError, Unread, WaitFilter,
     WorkerRecord,
 };
@@ -234,6 +234,10 @@ impl<G: Gate> Store for Gated<G> {
 
     fn known_workers(&self) -> BoxFuture<'_, Result<Vec<KnownWorker>, StoreError>> {
         self.call(StoreCall::Read, || self.inner.known_workers())
+    }
+
+    fn recode(&self, runs: Vec<Recode>) -> BoxFuture<'_, Result<usize, StoreError>> {
+        self.call(StoreCall::Write, || self.inner.recode(runs))
     }
 
     fn foreign(&self, query: ForeignRuns) -> BoxFuture<'_, Result<Vec<RunRecord>, StoreError>> {

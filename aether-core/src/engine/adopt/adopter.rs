@@ -21,7 +21,7 @@ use crate::engine::pace::Pace;
 use crate::run::fault::Fault;
 use crate::sched::HashMap;
 use crate::store::append::END_REQUESTS;
-use crate::store::codes::{DefinitionRecord, ForeignRuns};
+use crate::store::codes::{DefinitionRecord, ForeignRuns, Recode};
 use crate::store::error::StoreError;
 use crate::store::records::{ClaimRequest, Lease, RunRecord};
 use crate::vocabulary::environment::later;
@@ -76,7 +76,9 @@ async fn keep_definitions(inner: &Inner) {
 #[derive(Debug, Default)]
 pub(crate) struct Found {
     fits: usize,
-    claimed: usize,
+    pub(crate) claimed: usize,
+    /// Runs that their queues give to this program's code from now on.
+    pub(crate) recoded: usize,
     parked: Vec<(RunId, Fault)>,
 }
 
@@ -143,20 +145,20 @@ async fn adopt_asked(inner: &Arc<Inner>) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// Looks at one run under other code now, due or not: claims or parks it. Returns whether it is advanced here from now on.
-pub(crate) async fn adopt_now(inner: &Arc<Inner>, run: &RunId) -> Result<bool, StoreError> {
+/// Looks at one run under other code now, due or not: claims or parks it, or leaves it to its queue under this program's code.
+pub(crate) async fn adopt_now(inner: &Arc<Inner>, run: &RunId) -> Result<Found, StoreError> {
     let shared = &inner.shared;
+    let mut found = Found::default();
     let Some(record) = shared.store.run(run).await?.filter(|record| !record.status.is_terminal()) else {
-        return Ok(false);
+        return Ok(found);
     };
     if !record.parked && inner.codes().contains(&record.code) {
-        return Ok(false);
+        return Ok(found);
     }
     let due = RunRecord { wake_at: Some(now(inner)), ..record };
-    let mut found = Found::default();
     let elsewhere = shared.store.codes_elsewhere(&shared.worker).await?;
     treat(inner, vec![due], &elsewhere, &mut found).await?;
-    Ok(found.claimed > 0)
+    Ok(found)
 }
 
 /// Tries the runs of a page, and claims or parks them.
@@ -176,15 +178,20 @@ async fn treat(
         .buffered(LOADS)
         .collect()
         .await;
-    let (mut fits, mut misfits) = (Vec::new(), HashMap::new());
+    let (mut fits, mut queued, mut misfits) = (Vec::new(), Vec::new(), HashMap::new());
     for (known, record) in tried {
         let Some(known) = known else { continue };
         let due = record.wake_at.is_some_and(|at| at <= now(inner));
         match known.misfit {
             None => {
                 found.fits += 1;
-                if due || record.parked {
-                    fits.push(record.id);
+                match known.code {
+                    // Its turn is its queue's to give, among those of this program's own code.
+                    Some(code) if due && waits_for_a_turn(&record) && !elsewhere.contains(&record.code) => {
+                        queued.push(Recode { run: record.id, epoch: record.epoch, code });
+                    }
+                    _ if due || record.parked => fits.push(record.id),
+                    _ => {}
                 }
             }
             // Somebody else may have it who has not said so.
@@ -201,9 +208,26 @@ async fn treat(
             Some(_) => {}
         }
     }
+    found.recoded += recode(inner, queued).await?;
     found.claimed += claim_fitting(inner, fits).await?;
     found.parked.extend(park_all(inner, misfits).await?);
     Ok(())
+}
+
+/// Whether only its queue can give the run its next turn.
+fn waits_for_a_turn(record: &RunRecord) -> bool {
+    record.terms.queue.is_some() && record.owner.is_none() && !record.parked
+}
+
+/// Gives runs of queues this program's code. Whoever has it claims them.
+async fn recode(inner: &Arc<Inner>, runs: Vec<Recode>) -> Result<usize, StoreError> {
+    if runs.is_empty() {
+        return Ok(0);
+    }
+    let recoded = inner.shared.store.recode(runs).await?;
+    inner.adoptions.count_adopted(recoded);
+    inner.wake_scheduler.notify_one();
+    Ok(recoded)
 }
 
 /// Whether a worker with the run's code is there to advance it. One that has let it lie for a whole lease is not.
@@ -225,9 +249,9 @@ async fn known_or_tried(inner: &Arc<Inner>, record: &RunRecord) -> Option<Known>
     }
     adoptions.tried.fetch_add(1, Ordering::Relaxed);
     match try_run(inner, record).await {
-        Ok(Trial { position, needs, misfit }) => {
+        Ok(Trial { position, needs, code, misfit }) => {
             let misfit = misfit.map(|fault| Misfit { fault, needs });
-            let known = Known { position, lasting: false, misfit };
+            let known = Known { position, lasting: false, code, misfit };
             adoptions.known().insert(record.id.clone(), known.clone());
             Some(known)
         }

@@ -39,6 +39,8 @@ pub(crate) struct Known {
     pub(crate) position: Position,
     /// It holds while the run is parked, whatever is appended meanwhile: the run went on live here and then did not fit.
     pub(crate) lasting: bool,
+    /// This program's code for it.
+    pub(crate) code: Option<CodeId>,
     pub(crate) misfit: Option<Misfit>,
 }
 
@@ -54,7 +56,7 @@ pub(crate) struct Misfit {
 pub struct AdoptionCounts {
     /// Replays that executed nothing, to see whether a run fits.
     pub tried: u64,
-    /// Runs that were claimed because this engine's code fits them.
+    /// Runs that were claimed, or left to their queues under this engine's code, because that fits them.
     pub adopted: u64,
     /// Runs that this engine has parked.
     pub parked: u64,
@@ -87,7 +89,7 @@ impl Adoptions {
         lasting: bool,
     ) {
         let misfit = Some(Misfit { fault: fault.clone(), needs: Some(needs.clone()) });
-        self.known().insert(run.clone(), Known { position, lasting, misfit });
+        self.known().insert(run.clone(), Known { position, lasting, code: None, misfit });
         self.some.store(true, Ordering::Release);
     }
 

@@ -12,6 +12,7 @@ use futures_util::future::{Either, select};
 
 use crate::engine::advance::load::lacking;
 use crate::engine::advance::read::Read;
+use crate::engine::code::code_of;
 use crate::engine::inner::Inner;
 use crate::engine::verify::{VerifyError, recorded, verified};
 use crate::run::fault::Fault;
@@ -19,7 +20,7 @@ use crate::sched::spawn;
 use crate::store::records::RunRecord;
 use crate::vocabulary::code::RunCode;
 use crate::vocabulary::failure::panic_message;
-use crate::vocabulary::id::{Position, RunId};
+use crate::vocabulary::id::{CodeId, Position, RunId};
 
 /// What a trial found.
 #[derive(Clone, Debug)]
@@ -28,6 +29,8 @@ pub(crate) struct Trial {
     pub(crate) position: Position,
     /// The code that recorded the run last.
     pub(crate) needs: Option<RunCode>,
+    /// This program's code for it.
+    pub(crate) code: Option<CodeId>,
     /// Why this program's code does not fit, if it does not.
     pub(crate) misfit: Option<Fault>,
 }
@@ -54,8 +57,10 @@ pub(crate) async fn try_run(inner: &Arc<Inner>, record: &RunRecord) -> Result<Tr
     let run = &record.id;
     let recorded = recorded(inner, run).await?;
     let (position, needs) = (recorded.next, Some(recorded.code.clone()));
-    let found = |misfit| Ok(Trial { position, needs, misfit });
-    if inner.linked(&recorded.code).is_none() {
+    let linked = inner.linked(&recorded.code);
+    let code = linked.as_ref().map(|linked| code_of(linked.def));
+    let found = |misfit| Ok(Trial { position, needs, code, misfit });
+    if linked.is_none() {
         let lacking = lacking(inner, run, &recorded.code);
         return found(Some(lacking));
     }

@@ -99,5 +99,24 @@ pub(super) fn decide(
     Some(decided)
 }
 
+/// Decides all that is due at `now`, for a schedule that is about to tick in another way. What may not begin yet is missed:
+/// nobody looks for it any more.
+pub(super) fn settle(schedule: &ScheduleRecord, cron: &Cron, now: Timestamp, open: bool) -> ScheduleRecord {
+    let mut settled = match decide(schedule, cron, now, open) {
+        Some(decided) => {
+            let starting = schedule.starting.iter().chain(&decided.starting).copied().collect();
+            ScheduleRecord { starting, ..decided }
+        }
+        None => schedule.clone(),
+    };
+    let rest = cron.newest(settled.next, now, 1).pop().filter(|_| !settled.paused);
+    if let Some(until) = rest {
+        let tick = Tick { at: settled.next, until, outcome: TickOutcome::Missed, noted_at: Some(now) };
+        settled.keep(tick);
+        aim(&mut settled, cron, cron.due_after(now));
+    }
+    settled
+}
+
 #[cfg(test)]
 mod tests;

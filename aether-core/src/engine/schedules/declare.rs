@@ -12,9 +12,10 @@ use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 
 use crate::engine::inner::{Engine, now};
-use crate::engine::schedules::decision::{aim, cron_of};
+use crate::engine::schedules::decision::{aim, cron_of, settle};
 use crate::engine::schedules::error::ScheduleError;
-use crate::engine::schedules::handle::{Schedule, change, run_id};
+use crate::engine::schedules::handle::{Schedule, change, find, run_id};
+use crate::engine::schedules::ticking::is_open;
 use crate::policy::cron::Cron;
 use crate::run::program::RegisteredWorkflow;
 use crate::store::schedules::{CatchUp, Overlap, ScheduleRecord, ScheduleSpec};
@@ -344,8 +345,13 @@ impl<'e, W: Workflow> IntoFuture for NewSchedule<'e, W> {
             let store = &inner.shared.store;
             let is_new = store.schedule(&name).await?.is_none() && store.put_schedule(first, 0).await?;
             if !is_new {
+                let open = is_open(inner, &find(inner, &name).await?).await?;
                 change(inner, &name, |schedule| {
                     let ticks_differ = ticks(&schedule.spec) != ticks(&spec);
+                    // A zone that this machine does not know says nothing of what is due.
+                    if ticks_differ && let Ok(former) = cron_of(&schedule.spec) {
+                        *schedule = settle(schedule, &former, created_at, open);
+                    }
                     schedule.spec = spec.clone();
                     let next = if ticks_differ { next } else { schedule.next };
                     aim(schedule, &cron, next);

@@ -174,7 +174,7 @@ async fn advance(
 }
 
 /// Whether the run of the newest tick has not ended.
-async fn is_open(inner: &Inner, schedule: &ScheduleRecord) -> Result<bool, ScheduleError> {
+pub(super) async fn is_open(inner: &Inner, schedule: &ScheduleRecord) -> Result<bool, ScheduleError> {
     let Some(last) = schedule.last else { return Ok(false) };
     let run = run_id(&schedule.name, last)?;
     // A run that was purged has ended.

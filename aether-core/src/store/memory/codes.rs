@@ -4,11 +4,29 @@
 
 use std::ops::Bound;
 
-use crate::store::codes::{DefinitionRecord, ForeignRuns};
+use crate::store::codes::{DefinitionRecord, ForeignRuns, Recode};
 use crate::store::memory::content::Content;
 use crate::store::records::RunRecord;
 
 impl Content {
+    pub(super) fn recode(&mut self, runs: Vec<Recode>) -> usize {
+        let mut count = 0;
+        for Recode { run, epoch, code } in runs {
+            let found = self.runs.get_mut(&run).map(|run| &mut run.record);
+            let is_free = |record: &&mut RunRecord| {
+                record.epoch == epoch
+                    && record.owner.is_none()
+                    && !record.parked
+                    && !record.status.is_terminal()
+            };
+            if let Some(record) = found.filter(is_free) {
+                record.code = code;
+                count += 1;
+            }
+        }
+        count
+    }
+
     pub(super) fn foreign(&self, query: &ForeignRuns) -> Vec<RunRecord> {
         let due = query.due.as_ref().map(|(now, silent)| (*now, self.workers.still_silent(silent)));
         let after = query.after.map_or(Bound::Unbounded, |place| Bound::Excluded(place.number()));

@@ -18,8 +18,8 @@ use aether_core::store::{
     Ack, Append, AppendError, AppendReply, ClaimRequest, Created, Cursor, DamagedRun, Decision,
     DefinitionRecord, DueSchedules, DueStarts, Durability, DurableWatermark, EndedRuns, ForeignRuns,
     KeyedStart, KnownWorker, Lease, Limit, ListedWait, LostRun, Message, NewRun, OpenWait, Purged,
-    QueuePosition, RunFilter, RunRecord, ScheduleRecord, Sent, Serving, Snapshot, Store, StoreError, Unread,
-    WaitFilter, WorkerRecord,
+    QueuePosition, Recode, RunFilter, RunRecord, ScheduleRecord, Sent, Serving, Snapshot, Store, StoreError,
+    Unread, WaitFilter, WorkerRecord,
 };
 use aether_core::store::{StreamItem, StreamWrite};
 use futures_util::future::{BoxFuture, pending};
@@ -149,6 +149,10 @@ impl Store for PacedStore {
 
     fn known_workers(&self) -> BoxFuture<'_, Result<Vec<KnownWorker>, StoreError>> {
         self.read("known workers", self.inner.known_workers())
+    }
+
+    fn recode(&self, runs: Vec<Recode>) -> BoxFuture<'_, Result<usize, StoreError>> {
+        self.write("recode", move |inner| Box::pin(async move { inner.recode(runs).await }))
     }
 
     fn foreign(&self, query: ForeignRuns) -> BoxFuture<'_, Result<Vec<RunRecord>, StoreError>> {

@@ -4,7 +4,7 @@
 
 use jiff::Timestamp;
 
-use super::{aim, decide};
+use super::{aim, decide, settle};
 use crate::policy::cron::Cron;
 use crate::store::schedules::{CatchUp, Overlap, ScheduleRecord, ScheduleSpec, Tick, TickOutcome};
 use crate::vocabulary::clock_change::{Gap, Repeat};
@@ -164,4 +164,31 @@ fn a_tick_whose_delay_is_not_over_is_left_for_later() {
     assert_eq!(decided.starting.last(), Some(&at("04:00:00")));
     assert_eq!(decided.next, at("05:00:00"));
     assert!(decided.starts_at() > at("05:00:00"));
+}
+
+#[test]
+fn what_is_due_when_a_schedule_changes_is_started_or_noted() {
+    let cron = Cron::parse("0 * * * *", "UTC").unwrap();
+    let settled = |schedule: &ScheduleRecord, now: &str, open| {
+        let settled = settle(schedule, &cron, at(now), open);
+        let others: Vec<_> =
+            settled.recent.iter().map(|tick| (tick.outcome.clone(), tick.at, tick.until)).collect();
+        (settled.starting, others, settled.next)
+    };
+    let (one, two, three) = (at("01:00:00"), at("02:00:00"), at("03:00:00"));
+    let daily = hourly(Overlap::Skip, CatchUp::Last);
+    assert_eq!(settled(&daily, "00:59:59", false), (vec![], vec![], one));
+    assert_eq!(settled(&daily, "01:10:00", false), (vec![one], vec![], two));
+    assert_eq!(settled(&daily, "01:10:00", true), (vec![], vec![(TickOutcome::Overlapped, one, one)], two));
+    let waits = hourly(Overlap::Wait, CatchUp::All(5));
+    assert_eq!(settled(&waits, "02:10:00", true), (vec![], vec![(TickOutcome::Missed, one, two)], three));
+    // Of those that wait for one another the first is started, and what was decided before stays decided.
+    let started = ScheduleRecord { starting: vec![at("00:00:00")], ..waits };
+    let others = vec![(TickOutcome::Missed, two, two)];
+    assert_eq!(settled(&started, "02:10:00", false), (vec![at("00:00:00"), one], others, three));
+    // Its delay is not over.
+    let delayed = ScheduleRecord { delay_ms: 900_000, ..daily.clone() };
+    assert_eq!(settled(&delayed, "01:10:00", false), (vec![], vec![(TickOutcome::Missed, one, one)], two));
+    let paused = ScheduleRecord { paused: true, ..daily };
+    assert_eq!(settled(&paused, "01:10:00", false), (vec![], vec![], one));
 }
