@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use aether_core::id::WorkerId;
+use aether_core::id::{RunId, WorkerId};
 use aether_core::store::{ClaimRequest, Lease, LostRun, StoreError, WorkerRecord};
 use futures_util::future::join_all;
 
@@ -125,22 +125,18 @@ impl Shared {
         }
         let reachable: HashSet<usize> = self.reachable().into_iter().map(|(number, _)| number).collect();
         let mut asked: Vec<_> = self.in_turn().filter(|(number, _)| reachable.contains(number)).collect();
-        let (mut claimed, mut failures, databases) = (Vec::new(), Vec::new(), asked.len());
+        let (mut claimed, mut failures, databases) = (Vec::new(), BTreeMap::new(), asked.len());
         let mut parts = Vec::new();
         let mut is_short = false;
         if request.adopt.is_empty() && request.only.is_none() {
             let mut due = BTreeMap::new();
-            let mut failed = Vec::new();
             for (number, database) in &asked {
                 match in_time(database, REACH, database.first_due(&request)).await {
                     Ok(times) => drop(due.insert(*number, times)),
-                    Err(error) => {
-                        failed.push(*number);
-                        failures.push(error);
-                    }
+                    Err(error) => drop(failures.insert(*number, error)),
                 }
             }
-            asked.retain(|(number, _)| !failed.contains(number));
+            asked.retain(|(number, _)| !failures.contains_key(number));
             let shares = shares(&due, request.limit);
             for (number, database) in &asked {
                 let times = due.remove(number).unwrap_or_default();
@@ -155,15 +151,17 @@ impl Shared {
                         let times = if leases.len() < limit { Vec::new() } else { times };
                         claimed.extend(times.into_iter().chain(std::iter::repeat(i64::MAX)).zip(leases));
                     }
-                    Err(error) => failures.push(error),
+                    Err(error) => drop(failures.insert(*number, error)),
                 }
             }
+            // One that does not answer is not asked once more.
+            asked.retain(|(number, _)| !failures.contains_key(number));
             claimed.sort_by_key(|(due, _)| *due);
         }
         let mut leases: Vec<Lease> = claimed.into_iter().map(|(_, lease)| lease).collect();
         let is_special =
             is_short || !request.adopt.is_empty() || request.only.is_some() || !request.silent.is_empty();
-        for (_, database) in asked.into_iter().filter(|_| is_special) {
+        for (number, database) in asked.into_iter().filter(|_| is_special) {
             let limit = request.limit.saturating_sub(leases.len());
             if limit == 0 && request.adopt.is_empty() {
                 break;
@@ -172,14 +170,16 @@ impl Shared {
             match in_time(database, REACH, database.claim_parts(&request)).await {
                 Ok((more, given)) => {
                     parts.push((database, given));
-                    leases.extend(more);
+                    // What an earlier claim got whose answer was lost is found as often as it is asked for.
+                    let known: HashSet<RunId> = leases.iter().map(|lease| lease.run.id.clone()).collect();
+                    leases.extend(more.into_iter().filter(|lease| !known.contains(&lease.run.id)));
                 }
-                Err(error) => failures.push(error),
+                Err(error) => drop(failures.insert(number, error)),
             }
         }
-        if let Some(error) = failures.pop()
-            && leases.is_empty()
-            && failures.len() + 1 >= databases
+        if leases.is_empty()
+            && failures.len() >= databases
+            && let Some((_, error)) = failures.pop_last()
         {
             return Err(error);
         }

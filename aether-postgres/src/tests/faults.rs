@@ -8,7 +8,7 @@ use aether_pg_tests::Cluster;
 use futures_util::future::join_all;
 
 use super::proxy::Proxy;
-use super::writer::{create, status, write};
+use super::writer::{create, new_run, status, write};
 use super::{Table, options};
 use crate::database::Database;
 
@@ -148,4 +148,28 @@ async fn many_appends_that_are_held_up_are_written_soon_after() {
     // One after the other, each behind its own wait for the lock, they would take a quarter of an hour.
     assert!(longest < SOON, "another run waited for {longest:?}");
     assert!(took < SOON, "they were written {took:?} after the lock was gone");
+}
+
+/// A migration, or a bucket that is moved, holds tables for seconds.
+#[tokio::test]
+async fn a_creation_that_is_held_up_waits_as_long_as_for_a_server_that_is_away() {
+    let table = Table::with(options().patience(SOON * 10).lock_timeout(Duration::from_millis(100))).await;
+    let (brief, url) = (Duration::from_millis(500), table.url.clone());
+    let hasty = Database::open(&url, options().patience(brief).lock_timeout(brief)).await.unwrap();
+    let locking = table.begin().await;
+    locking.batch_execute("LOCK TABLE runs IN SHARE MODE").await.unwrap();
+    let database = table.database.clone();
+    let patient = tokio::spawn(async move {
+        create(&database, "a").await;
+        write(&database, "a", 1, |_| {}).await
+    });
+    let refused = tokio::time::timeout(SOON, hasty.create(new_run("b"), Vec::new(), None)).await.unwrap();
+    assert!(matches!(refused, Err(StoreError::Locked { .. })), "{refused:?}");
+    // What is in the way was looked for long enough by then, and was there still.
+    tokio::time::sleep(Duration::from_secs(4)).await;
+    assert!(!patient.is_finished());
+    locking.batch_execute("COMMIT").await.unwrap();
+    let written = tokio::time::timeout(SOON, patient).await.expect("it is created too late").unwrap();
+    assert_eq!(written.unwrap().next, 2);
+    assert_eq!(table.number("SELECT count(*) FROM runs").await, 1);
 }

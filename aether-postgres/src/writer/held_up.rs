@@ -1,7 +1,8 @@
-//! Appends that others hold up: by locks, or by damage that their run alone has.
+//! Writes that others hold up: by locks, or by damage that their run alone has.
 //!
 //! Promise: appends of a run keep their order. What is held up costs the others little of the time, however much it is,
-//! and is written within seconds after nothing holds it up any more.
+//! and is written within seconds after nothing holds it up any more. A creation waits for as long as one does for a server
+//! that is away; whoever asked for it is told then.
 
 use std::time::{Duration, Instant};
 
@@ -34,7 +35,8 @@ impl Writer {
 
     /// When something that is held up is to be tried again.
     pub(super) fn next_of_later(&self) -> Option<Instant> {
-        let first = self.later.values().map(|(at, _)| *at).min()?;
+        let creations = self.later_creations.values().map(|(at, _)| *at);
+        let first = self.later.values().map(|(at, _)| *at).chain(creations).min()?;
         Some(self.later_from.map_or(first, |from| from.max(first)))
     }
 
@@ -46,12 +48,20 @@ impl Writer {
         if !closes && self.next_of_later().is_none_or(|next| next > now) {
             return None;
         }
-        let is_ready = |(_, (at, _)): &(&RunId, &(Instant, Group))| closes || *at <= now;
-        let mut ready: Vec<(Instant, RunId)> =
-            self.later.iter().filter(is_ready).map(|(run, (at, _))| (*at, run.clone())).collect();
-        ready.sort_unstable();
+        let is_ready = |at: Instant| closes || at <= now;
         let mut batch = Batch { hurried: true, ..Batch::default() };
         let mut bytes = 0;
+        for (_, (_, creation)) in self.later_creations.extract_if(.., |_, (at, _)| is_ready(*at)).take(RUNS) {
+            bytes += creation.new.frame.text.len();
+            batch.creations.push(creation);
+        }
+        // Appends to what is still to be created wait for that.
+        let later = self
+            .later
+            .iter()
+            .filter(|(run, (at, _))| is_ready(*at) && !self.later_creations.contains_key(*run));
+        let mut ready: Vec<(Instant, RunId)> = later.map(|(run, (at, _))| (*at, run.clone())).collect();
+        ready.sort_unstable();
         for (_, run) in ready.into_iter().take(RUNS) {
             if bytes >= BATCH_BYTES {
                 break;
@@ -71,16 +81,19 @@ impl Writer {
 
     /// Appends of a run whose earlier ones wait in `later` wait behind them.
     pub(super) fn keep_order(&mut self, batch: &mut Batch) {
-        if self.later.is_empty() {
+        if self.later.is_empty() && self.later_creations.is_empty() {
             return;
         }
-        let held_up: Vec<_> =
-            batch.groups.keys().filter(|(_, run)| self.later.contains_key(run)).cloned().collect();
-        for key in held_up {
-            if let (Some(group), Some((_, earlier))) = (batch.groups.remove(&key), self.later.get_mut(&key.1))
-            {
-                earlier.items.extend(group.items);
-            }
+        let waits = |run: &RunId| self.later.contains_key(run) || self.later_creations.contains_key(run);
+        let held_up: Vec<_> = batch.groups.extract_if(.., |(_, run), _| waits(run)).collect();
+        held_up.into_iter().for_each(|(_, group)| self.put_off(group));
+    }
+
+    /// Appends are tried again later, behind what their run has there already.
+    pub(super) fn put_off(&mut self, group: Group) {
+        match self.later.get_mut(&group.run) {
+            Some((_, earlier)) => earlier.items.extend(group.items),
+            None => drop(self.later.insert(group.run.clone(), (Instant::now() + HELD_UP, group))),
         }
     }
 
@@ -98,16 +111,15 @@ impl Writer {
         }
         tracing::warn!(%error, writes = batch.len(), "writes are held up; they are tried again");
         self.holds_up = true;
-        let at = Instant::now() + HELD_UP;
-        for (_, group) in batch.groups {
-            match self.later.get_mut(&group.run) {
-                Some((_, earlier)) => earlier.items.extend(group.items),
-                None => drop(self.later.insert(group.run.clone(), (at, group))),
-            }
-        }
-        // A creation is asked for by somebody who can ask again.
+        batch.groups.into_values().for_each(|group| self.put_off(group));
+        let patience = self.database.options.patience;
         for creation in batch.creations {
-            let _asker_gone = creation.reply.send(Err(error.clone()));
+            let run = creation.new.id.clone();
+            if creation.since.elapsed() >= patience || self.later_creations.contains_key(&run) {
+                let _asker_gone = creation.reply.send(Err(error.clone()));
+            } else {
+                self.later_creations.insert(run, (Instant::now() + HELD_UP, creation));
+            }
         }
     }
 }

@@ -120,6 +120,7 @@ impl Writers {
                 ops,
                 waiting: VecDeque::new(),
                 later: BTreeMap::new(),
+                later_creations: BTreeMap::new(),
                 later_from: None,
                 barriers: Vec::new(),
                 written: Vec::new(),
@@ -183,6 +184,8 @@ pub(crate) struct Writer {
     pub(crate) waiting: VecDeque<Op>,
     /// Appends that are held up by others' locks, with their runs' later ones, and when they are tried again.
     pub(crate) later: BTreeMap<RunId, (Instant, Group)>,
+    /// As well, runs that are to be created.
+    pub(crate) later_creations: BTreeMap<RunId, (Instant, Creation)>,
     /// Before this none of them is tried again.
     later_from: Option<Instant>,
     /// Transaction steps that wait until what their runs queued before is answered.
@@ -265,7 +268,8 @@ impl Writer {
             if !batch.is_empty() || !self.leaving.is_empty() {
                 return Some(batch);
             }
-            if self.closing.is_some() && self.waiting.is_empty() && self.later.is_empty() {
+            let is_done = self.waiting.is_empty() && self.later.is_empty() && self.later_creations.is_empty();
+            if self.closing.is_some() && is_done {
                 return None;
             }
         }
@@ -340,8 +344,9 @@ impl Writer {
 
     /// Puts an append into a batch; returns it if it must wait for the next one.
     fn add(&mut self, batch: &mut Batch, item: Item) -> Option<Item> {
-        if let Some((_, group)) = self.later.get_mut(&item.append.run) {
-            group.items.push(item);
+        let run = &item.append.run;
+        if self.later.contains_key(run) || self.later_creations.contains_key(run) {
+            self.put_off(Group::new(item));
             return None;
         }
         let key = (shard(item.append.run.as_str()), item.append.run.clone());

@@ -6,6 +6,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -19,6 +20,7 @@ mod judge;
 mod names;
 mod writer;
 
+const NAME: &str = "nothing_is_lost_while_buckets_move";
 /// Runs are made in these buckets, so that each is moved often and is full when it is.
 const BUCKETS: u16 = 12;
 /// How long the mover is killed at random, at least.
@@ -32,6 +34,7 @@ fn main() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     match arguments.as_slice() {
         ["writer", number, first, second, log] => {
+            end_with_a_panic(Path::new(log));
             runtime.block_on(writer::write(number.parse().unwrap(), [first, second], Path::new(log)));
         }
         ["mover", first, second] => runtime.block_on(to_and_fro([first, second])),
@@ -43,9 +46,66 @@ fn main() {
             });
         }
         // As the test harness of Rust is asked for its tests.
-        ["--list", ..] => println!("nothing_is_lost_while_buckets_move: test"),
-        _ => runtime.block_on(nothing_is_lost_while_buckets_move()),
+        ["--list", ..] => println!("{NAME}: test"),
+        _ => {
+            let test = AssertUnwindSafe(|| runtime.block_on(nothing_is_lost_while_buckets_move()));
+            let tested = std::panic::catch_unwind(test);
+            let Ok(found) = tested else {
+                println!("test {NAME} ... FAILED\n\ntest result: FAILED. 0 passed; 1 failed; 0 ignored");
+                std::process::exit(101);
+            };
+            println!("test {NAME} ... ok ({found})\n\ntest result: ok. 1 passed; 0 failed; 0 ignored");
+        }
     }
+}
+
+/// A writer says beside its log why it fails, and ends: a task of it that fails alone would be noticed by nobody.
+fn end_with_a_panic(log: &Path) {
+    let (said, tell) = (log.with_extension("panic"), std::panic::take_hook());
+    std::panic::set_hook(Box::new(move |panic| {
+        tell(panic);
+        let _the_message_is_on_stderr = std::fs::write(&said, panic.to_string());
+        std::process::exit(101);
+    }));
+}
+
+/// The processes that write.
+struct Writers {
+    processes: Vec<Child>,
+    logs: [PathBuf; 3],
+}
+
+impl Writers {
+    fn start(field: &Field<'_>, folder: &Path) -> Self {
+        let logs: [PathBuf; 3] = std::array::from_fn(|number| folder.join(number.to_string()));
+        let start = |(number, log): (usize, &PathBuf)| {
+            field.child("writer", &[&number.to_string(), log.to_str().unwrap()])
+        };
+        Self { processes: logs.iter().enumerate().map(start).collect(), logs }
+    }
+
+    fn all_go_on(&mut self) {
+        for (number, process) in self.processes.iter_mut().enumerate() {
+            let ended = process.try_wait().unwrap();
+            assert!(ended.is_none(), "writer {number} has failed: {}", said(&self.logs[number]));
+        }
+    }
+
+    /// Lets them end; their logs.
+    fn end(mut self) -> [String; 3] {
+        for writer in &mut self.processes {
+            drop(writer.stdin.take());
+        }
+        for (number, writer) in self.processes.iter_mut().enumerate() {
+            let ended = writer.wait().unwrap();
+            assert!(ended.success(), "writer {number} has failed: {}", said(&self.logs[number]));
+        }
+        self.logs.map(|log| std::fs::read_to_string(log).unwrap())
+    }
+}
+
+fn said(log: &Path) -> String {
+    std::fs::read_to_string(log.with_extension("panic")).unwrap_or_default()
 }
 
 async fn open(urls: [&str; 2], who: &str) -> PostgresStore {
@@ -125,38 +185,31 @@ async fn connect(url: &str) -> Client {
     client
 }
 
-async fn nothing_is_lost_while_buckets_move() {
+/// Says how much there was to judge.
+async fn nothing_is_lost_while_buckets_move() -> String {
     let cluster = Cluster::begin(Cluster::options());
     let field = Field::lay(&cluster).await;
-    let logs = tempfile::tempdir().unwrap();
-    let log = |number: usize| logs.path().join(number.to_string());
-    let mut writers: Vec<Child> = (0..3)
-        .map(|number| field.child("writer", &[&number.to_string(), log(number).to_str().unwrap()]))
-        .collect();
-    let logs: [PathBuf; 3] = std::array::from_fn(log);
-    let kills = kill_at_random(&field, &logs).await;
+    let folder = tempfile::tempdir().unwrap();
+    let mut writers = Writers::start(&field, folder.path());
+    let kills = kill_at_random(&field, &mut writers).await;
     for point in POINTS {
         kill_at(&field, point).await;
+        writers.all_go_on();
     }
-    for writer in &mut writers {
-        drop(writer.stdin.take());
-    }
-    for writer in &mut writers {
-        assert!(writer.wait().unwrap().success(), "a writer was told something wrong");
-    }
+    let logs = writers.end();
     all_moves_are_complete(&field).await;
-    let logs = logs.map(|log| std::fs::read_to_string(log).unwrap());
     let judged = judge::judge(&field.store, &field.clients, &logs).await;
     field.store.close().await.unwrap();
-    println!("test nothing_is_lost_while_buckets_move ... ok ({kills} movers killed at random, {judged})");
+    format!("{kills} movers killed at random, {judged}")
 }
 
 /// Goes on until there is enough to judge: a slow machine has little of it after the time that is planned.
-async fn kill_at_random(field: &Field<'_>, logs: &[PathBuf]) -> usize {
+async fn kill_at_random(field: &Field<'_>, writers: &mut Writers) -> usize {
     let (since, mut kills) = (Instant::now(), 0);
     while since.elapsed() < CHAOS
-        || (since.elapsed() < SLOW && !judge::is_enough(&field.clients[0], logs).await)
+        || (since.elapsed() < SLOW && !judge::is_enough(&field.clients[0], &writers.logs).await)
     {
+        writers.all_go_on();
         let mut mover = field.child("mover", &[]);
         // 0.2 to 1.2 seconds, never the same, and longer where a mover takes longer than that to begin.
         let chance = u64::from(since.elapsed().subsec_micros()) % 1000;
@@ -209,15 +262,21 @@ async fn kill_at(field: &Field<'_>, point: Point) {
     let (first, stops_at, table) = match point {
         Point::BeforeThePacking => hold(source, "runs", "ROW EXCLUSIVE").await,
         Point::Packing => hold(source, "parcels", "EXCLUSIVE").await,
-        Point::Unpacking => hold(target, "journal", "EXCLUSIVE").await,
-        Point::Packed | Point::Unpacked | Point::Cleared => hold(target, "buckets", "EXCLUSIVE").await,
+        // Writers would wait for their tables while the mover begins.
+        Point::Packed | Point::Unpacking | Point::Unpacked | Point::Cleared => {
+            hold(target, "buckets", "EXCLUSIVE").await
+        }
     };
     let mut mover = field.child("mover", &[&bucket.to_string(), to]);
     field.until_stopped(stops_at, table, &mut mover, point).await;
-    match point {
-        Point::Unpacked | Point::Cleared => {
-            let (at, table) =
-                if matches!(point, Point::Unpacked) { (source, "parcels") } else { (0, "placement") };
+    let then = match point {
+        Point::BeforeThePacking | Point::Packing | Point::Packed => None,
+        Point::Unpacking => Some((target, "journal")),
+        Point::Unpacked => Some((source, "parcels")),
+        Point::Cleared => Some((0, "placement")),
+    };
+    match then {
+        Some((at, table)) => {
             let (second, at, table) = hold(at, table, "EXCLUSIVE").await;
             drop(first);
             field.until_stopped(at, table, &mut mover, point).await;
@@ -225,7 +284,7 @@ async fn kill_at(field: &Field<'_>, point: Point) {
             mover.wait().unwrap();
             drop(second);
         }
-        _ => {
+        None => {
             mover.kill().unwrap();
             mover.wait().unwrap();
             drop(first);

@@ -9,7 +9,7 @@ use std::io::Write as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use aether_core::contract::Status;
 use aether_core::id::{CodeId, CommandId, Epoch, IdempotencyKey, Position, RunId, WorkerId};
@@ -92,8 +92,17 @@ impl Writer {
     }
 
     async fn renew(&self) {
+        let mut renewed = Instant::now();
         while !self.ends() {
-            assert_eq!(self.store.renew(&self.worker(), LEASE, Vec::new()).await.unwrap(), []);
+            match self.store.renew(&self.worker(), LEASE, Vec::new()).await {
+                Ok(lost) => {
+                    assert_eq!(lost, []);
+                    renewed = Instant::now();
+                }
+                // A machine that stood for a moment: the lease is much longer.
+                Err(StoreError::Unavailable { .. }) if renewed.elapsed() < LEASE / 2 => {}
+                Err(error) => panic!("not renewed: {error}"),
+            }
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     }
@@ -214,7 +223,11 @@ impl Writer {
                 serves: Default::default(),
                 others_first: false,
             };
-            let leases = self.store.claim(request).await.unwrap();
+            let leases = match self.store.claim(request).await {
+                // What it got is found by the next one.
+                Err(StoreError::Unavailable { .. }) => Vec::new(),
+                claimed => claimed.unwrap(),
+            };
             if leases.is_empty() {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
