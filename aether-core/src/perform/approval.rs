@@ -49,10 +49,22 @@ impl StepCall {
         // The limit that passes is that of the request. An older journal holds only when it passes.
         let limit = asked.limit().or(self.run.shared.approvals.limit()).unwrap_or_default();
         let (outcome, actor) = match asked.decided {
-            Some((decision, actor)) => (decision.decode().unwrap_or_else(unreadable), actor),
+            Some((decision, actor)) => (self.recorded(&decision).await, actor),
             None => self.await_decision(asked.until).await,
         };
         self.abide_by(outcome, actor, limit).await
+    }
+
+    /// A decision as it is recorded. Arguments that a person gave to a build before, and that this one does not take, stay for
+    /// one that does.
+    async fn recorded(&self, decision: &Payload) -> ApprovalOutcome {
+        let outcome = decision.decode().unwrap_or_else(unreadable);
+        if let ApprovalOutcome::ApprovedWith(edited) = &outcome
+            && let Err(error) = self.ask_body(|body| body.check(edited))
+        {
+            return self.run.unreadable(&self.command, "edited arguments", (None, None), error).await;
+        }
+        outcome
     }
 
     /// Asks a person; as [`StepCall::permitted`].

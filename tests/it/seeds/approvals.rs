@@ -113,6 +113,47 @@ async fn s092_edited_arguments_must_fit_and_are_recorded_beside_the_original_one
     }
 }
 
+/// A build that does not take what a person gave to the one before leaves the call to a build that does.
+#[tokio::test]
+async fn s092_edited_arguments_that_another_build_recorded_park_the_run_where_they_do_not_fit() {
+    let place = Place::memory();
+    let engine = prompt(&place, &Calls::default()).start().await.unwrap();
+    let run = engine.start::<seed_remit>(500).id("pay").await.unwrap();
+    let command = pending(&engine, run.id()).await.command;
+    let edited = serde_json::json!({"to": "eve", "cents": 7});
+    engine.approve_with(run.id(), &command, &edited, "ann").await.unwrap();
+    in_time(run.result()).await.unwrap();
+    let journal = Journal::read(&place.store, "pay").await;
+    for last in ["approval_decided", "tool_invocation_started"] {
+        let mut planted = journal.through(last, "remit");
+        for event in &mut planted.events {
+            let text = serde_json::to_string(event).unwrap();
+            *event = serde_json::from_str(
+                &text.replace(r#"\"cents\":7"#, r#"\"dollars\":7"#).replace(r#""cents":7"#, r#""dollars":7"#),
+            )
+            .unwrap();
+        }
+        assert_ne!(planted, journal.through(last, "remit"));
+        let (place, calls) = (Place::sqlite(), Calls::default());
+        planted.plant(&place.store, Rows::Follow).await;
+        let engine = prompt(&place, &calls).start().await.unwrap();
+        let run = engine.handle::<seed_remit>("pay").await.unwrap();
+        let error = in_time(run.result()).await.unwrap_err().to_string();
+        assert!(
+            error.contains("edited arguments") && error.contains("nothing of the run was lost"),
+            "{error}"
+        );
+        assert!(place.store.run(run.id()).await.unwrap().unwrap().parked);
+        assert_eq!(calls.all(), 0);
+        let after = Journal::read(&place.store, "pay").await;
+        let added = &after.events[planted.events.len()..];
+        assert!(
+            added.iter().all(|event| matches!(event, Event::RunRequeued(_) | Event::RunParked(_))),
+            "{added:?}"
+        );
+    }
+}
+
 /// Edited arguments that reach the run past the check of the API are refused by the run itself, on the record.
 #[tokio::test]
 async fn s092_a_decision_that_does_not_fit_is_refused_by_the_run_and_the_wait_goes_on() {
