@@ -5,23 +5,24 @@
 use std::ops::Bound;
 
 use crate::store::codes::{DefinitionRecord, ForeignRuns, Recode};
-use crate::store::memory::content::Content;
+use crate::store::memory::content::{Content, Run};
 use crate::store::records::RunRecord;
 
 impl Content {
     pub(super) fn recode(&mut self, runs: Vec<Recode>) -> usize {
         let mut count = 0;
         for Recode { run, epoch, code } in runs {
-            let found = self.runs.get_mut(&run).map(|run| &mut run.record);
-            let is_free = |record: &&mut RunRecord| {
-                record.epoch == epoch
-                    && record.owner.is_none()
-                    && !record.parked
-                    && !record.status.is_terminal()
+            let is_free = |run: &&mut Run| {
+                let record = &run.record;
+                record.owner.is_none() && !record.parked && !record.status.is_terminal()
             };
-            if let Some(record) = found.filter(is_free) {
-                record.code = code;
-                count += 1;
+            let found = self.runs.get_mut(&run).filter(|run| run.record.epoch == epoch).filter(is_free);
+            let Some(run) = found else { continue };
+            run.record.code = code;
+            count += 1;
+            if run.is_ready() {
+                let no = run.record.place.number();
+                self.make_ready(no);
             }
         }
         count
