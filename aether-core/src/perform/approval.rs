@@ -49,7 +49,7 @@ impl StepCall {
         // The limit that passes is that of the request. An older journal holds only when it passes.
         let limit = asked.limit().or(self.run.shared.approvals.limit()).unwrap_or_default();
         let (outcome, actor) = match asked.decided {
-            Some((decision, actor)) => (self.recorded(&decision).await, actor),
+            Some((decision, actor)) => (self.recorded_decision(&decision).await, actor),
             None => self.await_decision(asked.until).await,
         };
         self.abide_by(outcome, actor, limit).await
@@ -57,7 +57,7 @@ impl StepCall {
 
     /// A decision as it is recorded. Arguments that a person gave to a build before, and that this one does not take, stay for
     /// one that does.
-    async fn recorded(&self, decision: &Payload) -> ApprovalOutcome {
+    async fn recorded_decision(&self, decision: &Payload) -> ApprovalOutcome {
         let outcome = decision.decode().unwrap_or_else(unreadable);
         if let ApprovalOutcome::ApprovedWith(edited) = &outcome
             && let Err(error) = self.ask_body(|body| body.check(edited))
