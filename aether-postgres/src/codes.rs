@@ -27,11 +27,12 @@ SELECT q.queue FROM queues q WHERE q.queue IN (SELECT r.queue FROM unnest($1::in
     JOIN runs r ON r.shard = n.shard AND r.id = n.id)
 ORDER BY q.queue FOR UPDATE";
 
-/// Other code for free runs: $3 epochs, $4 codes.
+/// Other code for free runs: $3 epochs, $4 their codes, $5 the new ones.
 const RECODE: &str = "
 WITH recoded AS (UPDATE runs r SET code = n.code
-    FROM unnest($1::int2[], $2::text[], $3::int8[], $4::text[]) AS n(shard, id, epoch, code)
-    WHERE r.shard = n.shard AND r.id = n.id AND r.epoch = n.epoch AND r.owner IS NULL AND r.status < 3 AND NOT r.parked
+    FROM unnest($1::int2[], $2::text[], $3::int8[], $4::text[], $5::text[]) AS n(shard, id, epoch, was, code)
+    WHERE r.shard = n.shard AND r.id = n.id AND r.epoch = n.epoch AND r.code = n.was AND r.owner IS NULL AND r.status < 3
+        AND NOT r.parked
     RETURNING r.shard, r.id, r.code),
 due_rows AS (UPDATE due d SET code = c.code FROM recoded c WHERE d.shard = c.shard AND d.run = c.id)
 SELECT count(*) FROM recoded";
@@ -65,11 +66,12 @@ impl Database {
         let shards: Vec<i16> = runs.iter().map(|of| shard(of.run.as_str())).collect();
         let ids: Vec<&str> = runs.iter().map(|of| of.run.as_str()).collect();
         let epochs: Vec<i64> = runs.iter().map(|of| row::int(of.epoch)).collect();
+        let former: Vec<&str> = runs.iter().map(|of| of.was.as_str()).collect();
         let codes: Vec<&str> = runs.iter().map(|of| of.code.as_str()).collect();
         ask!(self, |conn| {
             let transaction = conn.begin_for(PAUSED).await?;
             transaction.query(LOCK_QUEUES, &[&shards, &ids]).await?;
-            let found = transaction.query(RECODE, &[&shards, &ids, &epochs, &codes]).await?;
+            let found = transaction.query(RECODE, &[&shards, &ids, &epochs, &former, &codes]).await?;
             let recoded: i64 = found.first().map_or(Ok(0), |row| get(row, 0))?;
             transaction.commit().await?;
             Ok(usize::try_from(recoded).unwrap_or_default())

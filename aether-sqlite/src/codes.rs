@@ -32,7 +32,8 @@ impl Batch<'_> {
     /// See [`Store::recode`](aether_core::store::Store::recode).
     pub(crate) fn recode(&mut self, runs: &[Recode]) -> Result<usize, OpError> {
         let sql = format!(
-            "UPDATE aether_runs SET code = ?3 WHERE id = ?1 AND epoch = ?2 AND owner IS NULL AND parked = 0 AND NOT {OVER}"
+            "UPDATE aether_runs SET code = ?4 WHERE id = ?1 AND epoch = ?2 AND code = ?3 AND owner IS NULL AND parked = 0
+                 AND NOT {OVER}"
         );
         let mut recode = self.conn.prepare_cached(&sql)?;
         let recoded = runs

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use aether::engine::{EngineBuilder, Hold, RunEnd};
 use aether::error::{RunError, StartError};
-use aether::id::{CodeId, RunId};
+use aether::id::{CodeId, RunId, WorkerId};
 use aether::prelude::*;
 use aether::queue::{DeadLetterCause, Limit, LimitKind, Singleton};
 use aether::sqlite::SqliteStore;
@@ -289,43 +289,54 @@ async fn what_expires_is_not_executed() {
 /// Runs whose build is gone come in the order of their queue to the next build, among those of its own.
 #[tokio::test]
 async fn runs_of_another_build_come_when_their_turn_is() {
-    on_both(async |store| {
-        let gauge = Gauge::default();
-        let client = builder(&store, &gauge).client().start().await.unwrap();
-        limit(&client, "q", LimitKind::Running(0)).await;
-        let mut runs = Vec::new();
-        for (name, priority) in [("old, low", 0), ("old, high", 20), ("new, middle", 10)] {
-            let start = client.start::<ticket>(name.into()).queue("q").priority(priority);
-            runs.push(start.await.unwrap());
+    on_both(async |store| come_when_their_turn_is(store, false).await).await;
+}
+
+/// So do those that wait for longer than a lease while a worker of their build is there, which may have been drained.
+#[tokio::test]
+async fn runs_of_a_build_that_lets_them_lie_come_when_their_turn_is() {
+    on_both(async |store| come_when_their_turn_is(store, true).await).await;
+}
+
+async fn come_when_their_turn_is(store: Arc<dyn Store>, is_old_there: bool) {
+    let old = CodeId::from("of another build".to_owned());
+    let lease = Duration::from_millis(300);
+    if is_old_there {
+        let worker = WorkerId::from("old".to_owned());
+        assert!(store.register(&worker, 1000 * lease, vec![old.clone()]).await.unwrap());
+    }
+    let gauge = Gauge::default();
+    let client = builder(&store, &gauge).client().start().await.unwrap();
+    limit(&client, "q", LimitKind::Running(0)).await;
+    let mut runs = Vec::new();
+    for (name, priority) in [("old, low", 0), ("old, high", 20), ("new, middle", 10)] {
+        let start = client.start::<ticket>(name.into()).queue("q").priority(priority);
+        runs.push(start.await.unwrap());
+    }
+    let mut olds = Vec::new();
+    for run in &runs[..2] {
+        let RunRecord { id, epoch, code: was, .. } = store.run(run.id()).await.unwrap().unwrap();
+        olds.push(Recode { run: id, epoch, was, code: old.clone() });
+    }
+    assert_eq!(store.recode(olds).await, Ok(2));
+    let engine = builder(&store, &gauge).lease(lease).start().await.unwrap();
+    in_time(async {
+        while store.count(RunFilter::new().code(old.clone())).await.unwrap() > 0 {
+            sleep(Duration::from_millis(5)).await;
         }
-        let mut olds = Vec::new();
-        for run in &runs[..2] {
-            let RunRecord { id, epoch, .. } = store.run(run.id()).await.unwrap().unwrap();
-            olds.push(Recode { run: id, epoch, code: CodeId::from("of another build".to_owned()) });
-        }
-        assert_eq!(store.recode(olds).await, Ok(2));
-        let engine = builder(&store, &gauge).start().await.unwrap();
-        let none = RunFilter::new().code(CodeId::from("of another build".to_owned()));
-        in_time(async {
-            while store.count(none.clone()).await.unwrap() > 0 {
-                sleep(Duration::from_millis(5)).await;
-            }
-        })
-        .await;
-        assert_eq!((engine.adoption_counts().adopted, gauge.order()), (2, Vec::new()));
-        limit(&client, "q", LimitKind::Running(1)).await;
-        for run in &runs {
-            in_time(run.result()).await.unwrap();
-            engine.verify(run.id()).await.unwrap();
-        }
-        let mut order = gauge.order();
-        let mut seen = BTreeSet::new();
-        order.retain(|name| seen.insert(name.clone()));
-        assert_eq!(order, ["old, high", "new, middle", "old, low"]);
-        engine.shutdown().await.unwrap();
-        client.shutdown().await.unwrap();
     })
     .await;
+    assert_eq!((engine.adoption_counts().adopted, gauge.order()), (2, Vec::new()));
+    limit(&client, "q", LimitKind::Running(1)).await;
+    for run in &runs {
+        in_time(run.result()).await.unwrap();
+        engine.verify(run.id()).await.unwrap();
+    }
+    let (mut order, mut seen) = (gauge.order(), BTreeSet::new());
+    order.retain(|name| seen.insert(name.clone()));
+    assert_eq!(order, ["old, high", "new, middle", "old, low"]);
+    engine.shutdown().await.unwrap();
+    client.shutdown().await.unwrap();
 }
 
 /// A worker that adopts a run of another build claims it whether or not its time is over.

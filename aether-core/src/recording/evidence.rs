@@ -9,6 +9,7 @@ use std::path::Path;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::journal::code::RecordedCode;
 use crate::journal::frame::{Chained, StoredFrame};
 use crate::journal::large_values::{BlobRef, references};
 use crate::recording::decided::{EvidenceDecision, ReadFrame, read_frames};
@@ -142,10 +143,13 @@ impl Evidence {
             }
         }
         complete(store, &record.id, &mut rows).await?;
-        let definitions = store.definitions().await?;
-        let definition = definitions.into_iter().find(|known| known.code == record.code);
         let frames: Vec<_> = stored.into_iter().map(EvidenceFrame::of).collect();
         let read: Vec<_> = frames.iter().map(EvidenceFrame::as_made).collect();
+        // The row may name code that has not recorded anything yet.
+        let mut recorded = RecordedCode::default();
+        read.iter().flat_map(ReadFrame::events).flatten().for_each(|event| recorded.apply(&event));
+        let code = recorded.newest().map_or(record.code, |(code, _)| code.id());
+        let definition = store.definitions().await?.into_iter().find(|known| known.code == code);
         let (calls, decisions) = read_frames(&record.id, &read, |at| value(&values, at)).map_err(corrupt)?;
         take_apart(&mut rows, &calls, &values);
         Ok(Self {

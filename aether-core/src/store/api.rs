@@ -342,7 +342,8 @@ pub trait Store: Any + Send + Sync + Debug {
     /// time, only one may get a run.
     fn claim(&self, request: ClaimRequest) -> BoxFuture<'_, Result<Vec<Lease>, StoreError>>;
 
-    /// Gives runs another code, each if it is open at the epoch given, held by no worker and not parked; returns how many. Its
+    /// Gives runs another code, each if it is open at the epoch and with the code given, held by no worker and not parked;
+    /// returns how many. Its
     /// journal stays as it is, and says which code recorded it. So a run of a queue whose code no worker has any more comes to
     /// those that its journal fits in the order of its queue.
     fn recode(&self, runs: Vec<Recode>) -> BoxFuture<'_, Result<usize, StoreError>>;

@@ -31,6 +31,8 @@ pub struct Recode {
     pub run: RunId,
     /// Its epoch: whoever claims it meanwhile raises that.
     pub epoch: Epoch,
+    /// Its code until now.
+    pub was: CodeId,
     /// Its new code.
     pub code: CodeId,
 }

@@ -254,6 +254,11 @@ enum Packed {
 }
 
 async fn try_pack(conn: &Connection, one: &Move, wait: u64, told: &Holders) -> Result<Packed, OpError> {
+    // Several complete one move: writers wait for none of those that come too late. Not in the transaction, whose first
+    // statement locks: where isolation is stricter, its snapshot must not be older than the lock.
+    if conn.query_opt(HAS_LEFT, &[&one.shard, &one.version]).await?.is_some() {
+        return Ok(Packed::Done);
+    }
     let transaction = conn.begin().await?;
     let packed = pack_in(&transaction, one, wait, told).await;
     match packed {
@@ -271,10 +276,6 @@ async fn pack_in(
     wait: u64,
     told: &Holders,
 ) -> Result<Packed, OpError> {
-    // Several complete one move: writers wait for none of those that come too late.
-    if !transaction.query(HAS_LEFT, &[&one.shard, &one.version]).await?.is_empty() {
-        return Ok(Packed::Done);
-    }
     transaction.batch(&format!("SET LOCAL lock_timeout = {wait}")).await?;
     // Whoever writes a bucket's rows waits here, or is waited for.
     transaction.batch(&format!("LOCK TABLE {} IN SHARE ROW EXCLUSIVE MODE", PARTS.join(", "))).await?;

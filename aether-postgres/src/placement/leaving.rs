@@ -139,16 +139,19 @@ impl Writer {
             if of == number { stays.push_back(Op::Append(item)) } else { forward(&shared, of, item) }
         };
         leaving.items.into_iter().for_each(&mut pass);
-        let is_leaving = |group: &Group| leaving.spots.contains_key(&group.shard);
+        // Appends to a run that is still to be created here find out with that where it is.
+        let is_created = |run: &RunId| !self.later_creations.contains_key(run);
+        let is_leaving = |group: &Group| leaving.spots.contains_key(&group.shard) && is_created(&group.run);
         let later = self.later.extract_if(.., |_, (_, group)| is_leaving(group));
         later.flat_map(|(_, (_, group))| group.items).for_each(&mut pass);
         while let Ok(op) = self.ops.try_recv() {
             self.waiting.push_back(op);
         }
         for op in std::mem::take(&mut self.waiting) {
-            let of_leaving = |run: &str| leaving.spots.contains_key(&shard(run));
+            let of_leaving =
+                |run: &RunId| leaving.spots.contains_key(&shard(run.as_str())) && is_created(run);
             match op {
-                Op::Append(item) if of_leaving(item.append.run.as_str()) => pass(item),
+                Op::Append(item) if of_leaving(&item.append.run) => pass(item),
                 op => self.waiting.push_back(op),
             }
         }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use aether_core::id::RunId;
 use aether_core::store::StoreError;
 
-use crate::writer::batch::{Batch, Group};
+use crate::writer::batch::{Batch, Creation, Group};
 use crate::writer::{BATCH_BYTES, CLOSE_PATIENCE, Op, Writer, fail};
 
 /// After how long an append that is held up is tried again, at least.
@@ -25,6 +25,16 @@ const RUNS: usize = 8;
 /// table is locked, each half of a batch waits in vain.
 const APART: Duration = Duration::from_secs(1);
 
+/// Runs under one id that are to be created, and wait.
+#[derive(Debug)]
+pub(crate) struct LaterCreations {
+    /// When they are tried again.
+    at: Instant,
+    creations: Vec<Creation>,
+    /// What was in the way.
+    error: StoreError,
+}
+
 impl Writer {
     /// Before when nothing that is held up is tried again, after a try that began then. There is no pause where all of it
     /// could be written.
@@ -35,14 +45,16 @@ impl Writer {
 
     /// When something that is held up is to be tried again.
     pub(super) fn next_of_later(&self) -> Option<Instant> {
-        let creations = self.later_creations.values().map(|(at, _)| *at);
-        let first = self.later.values().map(|(at, _)| *at).chain(creations).min()?;
+        let creations = self.later_creations.values().map(|later| later.at);
+        let appends = self.later.iter().filter(|(run, _)| !self.later_creations.contains_key(*run));
+        let first = appends.map(|(_, (at, _))| *at).chain(creations).min()?;
         Some(self.later_from.map_or(first, |from| from.max(first)))
     }
 
     /// What has been held up the longest and whose time has come, as a batch of its own: the others do not wait for it once
     /// more.
     pub(super) fn take_later(&mut self) -> Option<Batch> {
+        self.answer_late_creations();
         let now = Instant::now();
         let closes = self.closing.is_some();
         if !closes && self.next_of_later().is_none_or(|next| next > now) {
@@ -51,9 +63,16 @@ impl Writer {
         let is_ready = |at: Instant| closes || at <= now;
         let mut batch = Batch { hurried: true, ..Batch::default() };
         let mut bytes = 0;
-        for (_, (_, creation)) in self.later_creations.extract_if(.., |_, (at, _)| is_ready(*at)).take(RUNS) {
-            bytes += creation.new.frame.text.len();
-            batch.creations.push(creation);
+        let creations = self.later_creations.iter().filter(|(_, later)| is_ready(later.at));
+        let mut ready: Vec<(Instant, RunId)> =
+            creations.map(|(run, later)| (later.at, run.clone())).collect();
+        ready.sort_unstable();
+        for (_, run) in ready.into_iter().take(RUNS) {
+            let later = self.later_creations.remove(&run);
+            for creation in later.into_iter().flat_map(|later| later.creations) {
+                bytes += creation.new.frame.text.len();
+                batch.creations.push(creation);
+            }
         }
         // Appends to what is still to be created wait for that.
         let later = self
@@ -112,14 +131,28 @@ impl Writer {
         tracing::warn!(%error, writes = batch.len(), "writes are held up; they are tried again");
         self.holds_up = true;
         batch.groups.into_values().for_each(|group| self.put_off(group));
-        let patience = self.database.options.patience;
+        let at = Instant::now() + HELD_UP;
         for creation in batch.creations {
-            let run = creation.new.id.clone();
-            if creation.since.elapsed() >= patience || self.later_creations.contains_key(&run) {
-                let _asker_gone = creation.reply.send(Err(error.clone()));
-            } else {
-                self.later_creations.insert(run, (Instant::now() + HELD_UP, creation));
-            }
+            let later = || LaterCreations { at, creations: Vec::new(), error: error.clone() };
+            let of_run = self.later_creations.entry(creation.new.id.clone()).or_insert_with(later);
+            of_run.creations.push(creation);
         }
+        self.answer_late_creations();
+    }
+
+    /// Who has waited for a creation for too long is told what is in the way.
+    pub(super) fn answer_late_creations(&mut self) {
+        let patience = self.database.options.patience;
+        self.later_creations.retain(|_, later| {
+            for creation in later.creations.extract_if(.., |creation| creation.since.elapsed() >= patience) {
+                let _asker_gone = creation.reply.send(Err(later.error.clone()));
+            }
+            !later.creations.is_empty()
+        });
+    }
+
+    /// All creations that wait.
+    pub(super) fn take_later_creations(&mut self) -> Vec<Creation> {
+        std::mem::take(&mut self.later_creations).into_values().flat_map(|later| later.creations).collect()
     }
 }

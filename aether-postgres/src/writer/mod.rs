@@ -25,6 +25,7 @@ use crate::placement::map::Spot;
 use crate::shard::shard;
 use crate::writer::batch::{Batch, Creation, Group, Item, Write};
 use crate::writer::gather::Gather;
+use crate::writer::held_up::LaterCreations;
 use crate::writer::recover::answer;
 use crate::writer::statements::Passed;
 
@@ -185,7 +186,7 @@ pub(crate) struct Writer {
     /// Appends that are held up by others' locks, with their runs' later ones, and when they are tried again.
     pub(crate) later: BTreeMap<RunId, (Instant, Group)>,
     /// As well, runs that are to be created.
-    pub(crate) later_creations: BTreeMap<RunId, (Instant, Creation)>,
+    pub(crate) later_creations: BTreeMap<RunId, LaterCreations>,
     /// Before this none of them is tried again.
     later_from: Option<Instant>,
     /// Transaction steps that wait until what their runs queued before is answered.
@@ -329,11 +330,12 @@ impl Writer {
 
     /// Lets the transaction steps begin whose runs have nothing on its way.
     fn lower_barriers(&mut self, batch: &Batch) {
-        let (later, waiting) = (&self.later, &self.waiting);
+        let (later, later_creations, waiting) = (&self.later, &self.later_creations, &self.waiting);
         let waits =
             |run: &RunId| waiting.iter().any(|op| matches!(op, Op::Append(item) if item.append.run == *run));
         let free = |run: &RunId| {
             !later.contains_key(run)
+                && !later_creations.contains_key(run)
                 && !batch.groups.contains_key(&(shard(run.as_str()), run.clone()))
                 && !waits(run)
         };

@@ -88,11 +88,7 @@ impl Writer {
                 let _asker_gone = creation.reply.send(Err(error.clone()));
             }
         }
-        let late =
-            self.later_creations.extract_if(.., |_, (_, creation)| creation.since.elapsed() >= patience);
-        for (_, (_, creation)) in late {
-            let _asker_gone = creation.reply.send(Err(error.clone()));
-        }
+        self.answer_late_creations();
         for op in std::mem::take(&mut self.waiting) {
             match op {
                 Op::Create(creation) if creation.since.elapsed() >= patience => {
@@ -110,8 +106,7 @@ impl Writer {
         tracing::error!(%error, "the store closes with writes that could not be made");
         fail(std::mem::take(batch), &error);
         work.drain(..).for_each(|batch| fail(batch, &error));
-        let creations = std::mem::take(&mut self.later_creations).into_values().map(|(_, creation)| creation);
-        let mut rest = Batch { creations: creations.collect(), ..Batch::default() };
+        let mut rest = Batch { creations: self.take_later_creations(), ..Batch::default() };
         for (_, (_, group)) in std::mem::take(&mut self.later) {
             rest.insert(group);
         }

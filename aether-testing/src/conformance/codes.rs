@@ -129,10 +129,12 @@ pub async fn free_runs_can_get_another_code(store: &Arc<dyn Store>) {
     Hand::create(store, "ended").await.status(becomes(Status::Failed, None, true)).await;
     let mut runs = Vec::new();
     for name in ["free", "moved", "held", "parked", "ended"] {
-        let RunRecord { id, epoch, .. } = store.run(&run_id(name)).await.unwrap().unwrap();
-        runs.push(Recode { run: id, epoch, code: code("next") });
+        let RunRecord { id, epoch, code: was, .. } = store.run(&run_id(name)).await.unwrap().unwrap();
+        runs.push(Recode { run: id, epoch, was, code: code("next") });
     }
-    runs.push(Recode { run: run_id("nobody"), epoch: 0, code: code("next") });
+    runs.push(Recode { run: run_id("nobody"), epoch: 0, was: code("other"), code: code("next") });
+    let of_others = Recode { was: code("third"), ..runs[0].clone() };
+    assert_eq!(store.recode(vec![of_others]).await, Ok(0));
     let others = ClaimRequest { only: Some(run_id("moved")), codes: vec![code("other")], ..claim("w", 1) };
     let lease = store.claim(others).await.unwrap().remove(0);
     store.release(&run_id("moved"), lease.run.epoch, at(1)).await.unwrap();

@@ -372,8 +372,8 @@ pub async fn a_recoded_run_keeps_its_turn(store: &Arc<dyn Store>) {
     create(store, NewRun { code: code("other"), terms: later, ..queued("later", "k", 0) }).await;
     create(store, queued("ours", "k", 2)).await;
     let recode = async |name: &str| {
-        let RunRecord { id, epoch, .. } = store.run(&run_id(name)).await.unwrap().unwrap();
-        let runs = vec![Recode { run: id, epoch, code: code("flow") }];
+        let RunRecord { id, epoch, code: was, .. } = store.run(&run_id(name)).await.unwrap().unwrap();
+        let runs = vec![Recode { run: id, epoch, was, code: code("flow") }];
         assert_eq!(store.recode(runs).await, Ok(1), "{name}");
     };
     recode("later").await;

@@ -24,8 +24,9 @@ use crate::store::append::END_REQUESTS;
 use crate::store::codes::{DefinitionRecord, ForeignRuns, Recode};
 use crate::store::error::StoreError;
 use crate::store::records::{ClaimRequest, Lease, RunRecord};
+use crate::store::workers::Serving;
 use crate::vocabulary::environment::later;
-use crate::vocabulary::id::{CodeId, Position, RunId};
+use crate::vocabulary::id::{Position, RunId};
 use crate::vocabulary::payload::Payload;
 
 /// Runs that are claimed at once.
@@ -103,7 +104,6 @@ async fn look(inner: &Arc<Inner>, full: bool) -> Result<Found, StoreError> {
     let mut found = Found::default();
     adopt_asked(inner).await?;
     let limit = if full { LIST } else { PAGE };
-    let mut elsewhere = None;
     let mut after = None;
     let mut seen = BTreeSet::new();
     loop {
@@ -116,14 +116,10 @@ async fn look(inner: &Arc<Inner>, full: bool) -> Result<Found, StoreError> {
         let Some(last) = page.last() else { break };
         after = Some(last.place);
         seen.extend(page.iter().map(|record| record.id.clone()));
-        let elsewhere = match &elsewhere {
-            Some(known) => known,
-            None => elsewhere.insert(shared.store.codes_elsewhere(&shared.worker).await?),
-        };
         let is_last = page.len() < limit;
         while !page.is_empty() && inner.takes_runs() {
             let rest = page.split_off(PAGE.min(page.len()));
-            treat(inner, std::mem::replace(&mut page, rest), elsewhere, &mut found).await?;
+            treat(inner, std::mem::replace(&mut page, rest), &mut found).await?;
             // To try many runs takes long, and whoever answers one of them waits for it.
             adopt_asked(inner).await?;
         }
@@ -132,7 +128,7 @@ async fn look(inner: &Arc<Inner>, full: bool) -> Result<Found, StoreError> {
         }
     }
     if full {
-        inner.adoptions.forget_others(&seen);
+        inner.adoptions.forget_others(&seen, shared.environment.monotonic());
     }
     Ok(found)
 }
@@ -156,22 +152,19 @@ pub(crate) async fn adopt_now(inner: &Arc<Inner>, run: &RunId) -> Result<Found, 
         return Ok(found);
     }
     let due = RunRecord { wake_at: Some(now(inner)), ..record };
-    let elsewhere = shared.store.codes_elsewhere(&shared.worker).await?;
-    treat(inner, vec![due], &elsewhere, &mut found).await?;
+    treat(inner, vec![due], &mut found).await?;
     Ok(found)
 }
 
 /// Tries the runs of a page, and claims or parks them.
-async fn treat(
-    inner: &Arc<Inner>,
-    page: Vec<RunRecord>,
-    elsewhere: &[CodeId],
-    found: &mut Found,
-) -> Result<(), StoreError> {
+async fn treat(inner: &Arc<Inner>, page: Vec<RunRecord>, found: &mut Found) -> Result<(), StoreError> {
+    let shared = &inner.shared;
+    // To try many takes long, in which workers come and go.
+    let elsewhere = shared.store.serving_elsewhere(&shared.worker).await?;
     let ours = page.into_iter().filter(|record| {
         !inner.active().contains_key(&record.id)
             && inner.serves.takes(record.terms.queue.as_ref())
-            && (record.parked || !is_left_to_others(inner, record, elsewhere))
+            && (record.parked || !is_left_to_others(inner, record, &elsewhere))
     });
     let tried: Vec<_> = iter(ours)
         .map(|record| async { (known_or_tried(inner, &record).await, record) })
@@ -185,20 +178,24 @@ async fn treat(
         match known.misfit {
             None => {
                 found.fits += 1;
-                match known.code {
-                    // Its turn is its queue's to give, among those of this program's own code.
-                    Some(code) if due && waits_for_a_turn(&record) && !elsewhere.contains(&record.code) => {
-                        queued.push(Recode { run: record.id, epoch: record.epoch, code });
+                if !waits_for_a_turn(&record) {
+                    if due || record.parked {
+                        fits.push(record.id);
                     }
-                    _ if due || record.parked => fits.push(record.id),
-                    _ => {}
+                } else if due
+                    && inner.adoptions.may_recode(&record.id, shared.environment.monotonic())
+                    && let Some(code) = known.code
+                {
+                    // Its turn is its queue's to give, among those of this program's own code.
+                    let RunRecord { id: run, epoch, code: was, .. } = record;
+                    queued.push(Recode { run, epoch, was, code });
                 }
             }
             // Somebody else may have it who has not said so.
             Some(misfit)
                 if !record.parked
                     && is_unlinked(&misfit.fault)
-                    && !elsewhere.is_empty()
+                    && elsewhere.iter().any(|worker| !worker.codes.is_empty())
                     && !overdue(inner, &record) => {}
             Some(misfit) if !record.parked => {
                 misfits.insert(record.id, (known.position, misfit));
@@ -208,9 +205,15 @@ async fn treat(
             Some(_) => {}
         }
     }
-    found.recoded += recode(inner, queued).await?;
     found.claimed += claim_fitting(inner, fits).await?;
     found.parked.extend(park_all(inner, misfits).await?);
+    // Last: who holds the lock of a queue keeps nothing else back.
+    match recode(inner, queued, &elsewhere).await {
+        Ok(recoded) => found.recoded += recoded,
+        Err(error) => {
+            tracing::warn!(target: "aether::engine", %error, "runs of other code cannot be left to their queues yet");
+        }
+    }
     Ok(())
 }
 
@@ -219,20 +222,37 @@ fn waits_for_a_turn(record: &RunRecord) -> bool {
     record.terms.queue.is_some() && record.owner.is_none() && !record.parked
 }
 
+/// For so many leases a run that was given this program's code, although there is a worker with its own, is not given it
+/// again: that worker may take it back, because it cannot know either whether the other one advances its queue.
+const CONTESTED: u32 = 20;
+/// As well where there was no such worker, as far as is known.
+const UNCONTESTED: u32 = 2;
+
 /// Gives runs of queues this program's code. Whoever has it claims them.
-async fn recode(inner: &Arc<Inner>, runs: Vec<Recode>) -> Result<usize, StoreError> {
+async fn recode(inner: &Inner, runs: Vec<Recode>, elsewhere: &[Serving]) -> Result<usize, StoreError> {
     if runs.is_empty() {
         return Ok(0);
     }
-    let recoded = inner.shared.store.recode(runs).await?;
+    let recoded = inner.shared.store.recode(runs.clone()).await?;
+    let (now, lease) = (inner.shared.environment.monotonic(), inner.settings.lease);
+    for Recode { run, was, .. } in runs {
+        let is_contested = elsewhere.iter().any(|worker| worker.codes.contains(&was));
+        let leases = if is_contested { CONTESTED } else { UNCONTESTED };
+        inner.adoptions.remember_recoded(run, now.saturating_add(lease.saturating_mul(leases)));
+    }
     inner.adoptions.count_adopted(recoded);
     inner.wake_scheduler.notify_one();
     Ok(recoded)
 }
 
-/// Whether a worker with the run's code is there to advance it. One that has let it lie for a whole lease is not.
-fn is_left_to_others(inner: &Inner, record: &RunRecord, elsewhere: &[CodeId]) -> bool {
-    elsewhere.contains(&record.code) && !overdue(inner, record)
+/// Whether a worker with the run's code is there to advance it. One that has let it lie for a whole lease is not, and none
+/// that does not take runs of its queue.
+fn is_left_to_others(inner: &Inner, record: &RunRecord, elsewhere: &[Serving]) -> bool {
+    let place = record.terms.queue.as_ref().filter(|_| waits_for_a_turn(record));
+    let takes = |worker: &Serving| {
+        worker.codes.contains(&record.code) && place.is_none_or(|place| worker.serves.takes(Some(place)))
+    };
+    elsewhere.iter().any(takes) && !overdue(inner, record)
 }
 
 /// What is known of a run as it is now; tries it where nothing is.

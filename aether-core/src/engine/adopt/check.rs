@@ -14,6 +14,7 @@ use crate::engine::advance::launch::LOADS;
 use crate::engine::code::run_code;
 use crate::engine::inner::{Engine, Inner};
 use crate::run::fault::Fault;
+use crate::run::program::RegisteredWorkflow;
 use crate::store::error::StoreError;
 use crate::store::filter::RunFilter;
 use crate::store::records::RunRecord;
@@ -85,8 +86,12 @@ async fn check(inner: &Arc<Inner>, record: RunRecord) -> Result<RunCheck, StoreE
     match tried {
         Ok(Trial { misfit: Some(fault), needs, .. }) => checked(RunVerdict::Parks, Some(&fault), needs),
         Ok(Trial { misfit: None, needs, .. }) => {
-            let linked = needs.as_ref().and_then(|needs| inner.linked(needs));
-            let same = !parked && linked.is_some_and(|linked| run_code(linked.def).id() == code);
+            // Where it waits in a queue for another code than the one that recorded it, that one adopts it.
+            let linked = needs.as_ref().and_then(|needs| Some((needs.id(), inner.linked(needs)?)));
+            let is_own = |(recorded, linked): (CodeId, RegisteredWorkflow)| {
+                run_code(linked.def).id() == code && recorded == code
+            };
+            let same = !parked && linked.is_some_and(is_own);
             checked(if same { RunVerdict::Fits } else { RunVerdict::Adopts }, None, needs)
         }
         Err(Fault::Store(error)) if !matches!(error, StoreError::Corrupt { .. }) => Err(error),

@@ -24,6 +24,9 @@ pub(crate) struct Adoptions {
     known: Mutex<HashMap<RunId, Known>>,
     /// Runs whose trial ended in a fault that says nothing of the code: at what length, and until when it is not tried again.
     failed: Mutex<HashMap<RunId, (Position, Duration)>>,
+    /// Runs that were left to their queues under this program's code, and until when that is not done again: a worker with
+    /// other code may have taken them back.
+    recoded: Mutex<HashMap<RunId, Duration>>,
     /// Runs that got a message here and that this engine does not advance.
     asked: Mutex<BTreeSet<RunId>>,
     /// Code that records runs here, and whether its definition was taken to be kept.
@@ -93,8 +96,23 @@ impl Adoptions {
         self.some.store(true, Ordering::Release);
     }
 
+    fn recoded(&self) -> MutexGuard<'_, HashMap<RunId, Duration>> {
+        self.recoded.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether a run may be left to its queue under this program's code, which it was not just before.
+    pub(crate) fn may_recode(&self, run: &RunId, now: Duration) -> bool {
+        self.recoded().get(run).is_none_or(|until| *until <= now)
+    }
+
+    /// A run was left to its queue under this program's code.
+    pub(crate) fn remember_recoded(&self, run: RunId, until: Duration) {
+        self.recoded().insert(run, until);
+    }
+
     /// Forgets what is known of runs that are not under other code any more.
-    pub(crate) fn forget_others(&self, runs: &BTreeSet<RunId>) {
+    pub(crate) fn forget_others(&self, runs: &BTreeSet<RunId>, now: Duration) {
+        self.recoded().retain(|_, until| *until > now);
         self.known().retain(|run, _| runs.contains(run));
         self.failed.lock().unwrap_or_else(PoisonError::into_inner).retain(|run, _| runs.contains(run));
     }

@@ -100,15 +100,16 @@ pub(super) fn decide(
 }
 
 /// Decides all that is due at `now`, for a schedule that is about to tick in another way. What may not begin yet is missed:
-/// nobody looks for it any more.
+/// nobody looks for it any more. What is decided and has not begun counts as open.
 pub(super) fn settle(schedule: &ScheduleRecord, cron: &Cron, now: Timestamp, open: bool) -> ScheduleRecord {
-    let mut settled = match decide(schedule, cron, now, open) {
-        Some(decided) => {
-            let starting = schedule.starting.iter().chain(&decided.starting).copied().collect();
-            ScheduleRecord { starting, ..decided }
+    let mut settled = schedule.clone();
+    while let Some(mut decided) = decide(&settled, cron, now, open || !settled.starting.is_empty()) {
+        if decided.next == settled.next {
+            break;
         }
-        None => schedule.clone(),
-    };
+        decided.starting = settled.starting.into_iter().chain(decided.starting).collect();
+        settled = decided;
+    }
     let rest = cron.newest(settled.next, now, 1).pop().filter(|_| !settled.paused);
     if let Some(until) = rest {
         let tick = Tick { at: settled.next, until, outcome: TickOutcome::Missed, noted_at: Some(now) };

@@ -345,7 +345,10 @@ impl<'e, W: Workflow> IntoFuture for NewSchedule<'e, W> {
             let store = &inner.shared.store;
             let is_new = store.schedule(&name).await?.is_none() && store.put_schedule(first, 0).await?;
             if !is_new {
-                let open = is_open(inner, &find(inner, &name).await?).await?;
+                let former = find(inner, &name).await?;
+                // Where that cannot be read, nothing is started beside it.
+                let open =
+                    ticks(&former.spec) != ticks(&spec) && is_open(inner, &former).await.unwrap_or(true);
                 change(inner, &name, |schedule| {
                     let ticks_differ = ticks(&schedule.spec) != ticks(&spec);
                     // A zone that this machine does not know says nothing of what is due.

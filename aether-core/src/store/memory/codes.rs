@@ -11,12 +11,13 @@ use crate::store::records::RunRecord;
 impl Content {
     pub(super) fn recode(&mut self, runs: Vec<Recode>) -> usize {
         let mut count = 0;
-        for Recode { run, epoch, code } in runs {
+        for Recode { run, epoch, was, code } in runs {
             let is_free = |run: &&mut Run| {
                 let record = &run.record;
                 record.owner.is_none() && !record.parked && !record.status.is_terminal()
             };
-            let found = self.runs.get_mut(&run).filter(|run| run.record.epoch == epoch).filter(is_free);
+            let is_it = |run: &&mut Run| (run.record.epoch, &run.record.code) == (epoch, &was);
+            let found = self.runs.get_mut(&run).filter(is_it).filter(is_free);
             let Some(run) = found else { continue };
             run.record.code = code;
             count += 1;

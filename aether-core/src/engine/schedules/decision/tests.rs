@@ -182,10 +182,19 @@ fn what_is_due_when_a_schedule_changes_is_started_or_noted() {
     assert_eq!(settled(&daily, "01:10:00", true), (vec![], vec![(TickOutcome::Overlapped, one, one)], two));
     let waits = hourly(Overlap::Wait, CatchUp::All(5));
     assert_eq!(settled(&waits, "02:10:00", true), (vec![], vec![(TickOutcome::Missed, one, two)], three));
-    // Of those that wait for one another the first is started, and what was decided before stays decided.
-    let started = ScheduleRecord { starting: vec![at("00:00:00")], ..waits };
     let others = vec![(TickOutcome::Missed, two, two)];
-    assert_eq!(settled(&started, "02:10:00", false), (vec![at("00:00:00"), one], others, three));
+    assert_eq!(settled(&waits, "02:10:00", false), (vec![one], others, three));
+    // What was decided before stays decided, and counts as open.
+    let zero = at("00:00:00");
+    let started = ScheduleRecord { starting: vec![zero], ..waits };
+    let others = vec![(TickOutcome::Missed, one, two)];
+    assert_eq!(settled(&started, "02:10:00", false), (vec![zero], others, three));
+    let started = ScheduleRecord { starting: vec![zero], ..daily.clone() };
+    let others = vec![(TickOutcome::Overlapped, one, one)];
+    assert_eq!(settled(&started, "01:10:00", false), (vec![zero], others, two));
+    let (every, after) = (hourly(Overlap::Allow, CatchUp::All(100)), "22:30:00");
+    let (starting, others, _) = settled(&every, after, true);
+    assert_eq!((starting.len(), others.len()), (22, 0));
     // Its delay is not over.
     let delayed = ScheduleRecord { delay_ms: 900_000, ..daily.clone() };
     assert_eq!(settled(&delayed, "01:10:00", false), (vec![], vec![(TickOutcome::Missed, one, one)], two));
