@@ -103,12 +103,16 @@ pub(super) fn decide(
 /// nobody looks for it any more. What is decided and has not begun counts as open.
 pub(super) fn settle(schedule: &ScheduleRecord, cron: &Cron, now: Timestamp, open: bool) -> ScheduleRecord {
     let mut settled = schedule.clone();
-    while let Some(mut decided) = decide(&settled, cron, now, open || !settled.starting.is_empty()) {
-        if decided.next == settled.next {
+    loop {
+        let starting = std::mem::take(&mut settled.starting);
+        let decided = decide(&settled, cron, now, open || !starting.is_empty());
+        let decided = decided.filter(|decided| decided.next != settled.next);
+        let is_all = decided.is_none();
+        settled = decided.unwrap_or(settled);
+        settled.starting.splice(0..0, starting);
+        if is_all {
             break;
         }
-        decided.starting = settled.starting.into_iter().chain(decided.starting).collect();
-        settled = decided;
     }
     let rest = cron.newest(settled.next, now, 1).pop().filter(|_| !settled.paused);
     if let Some(until) = rest {
