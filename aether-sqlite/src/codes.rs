@@ -36,9 +36,9 @@ impl Batch<'_> {
                  AND NOT {OVER}"
         );
         let mut recode = self.conn.prepare_cached(&sql)?;
-        let recoded = runs
-            .iter()
-            .map(|of| recode.execute(params![of.run.as_str(), row::int(of.epoch), of.code.as_str()]));
+        let recoded = runs.iter().map(|Recode { run, epoch, was, code }| {
+            recode.execute(params![run.as_str(), row::int(*epoch), was.as_str(), code.as_str()])
+        });
         Ok(recoded.sum::<Result<usize, _>>()?)
     }
 
