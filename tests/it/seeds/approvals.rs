@@ -143,7 +143,13 @@ async fn s092_edited_arguments_that_another_build_recorded_park_the_run_where_th
             error.contains("edited arguments") && error.contains("nothing of the run was lost"),
             "{error}"
         );
-        assert!(place.store.run(run.id()).await.unwrap().unwrap().parked);
+        // Whoever waits for it is told just before.
+        in_time(async {
+            while !place.store.run(run.id()).await.unwrap().unwrap().parked {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        })
+        .await;
         assert_eq!(calls.all(), 0);
         let after = Journal::read(&place.store, "pay").await;
         let added = &after.events[planted.events.len()..];
