@@ -21,6 +21,9 @@ struct Frozen(Vec<Pid>);
 impl Frozen {
     fn new(cluster: &Cluster) -> Self {
         let server = cluster.pid().unwrap();
+        let stop = |pid: &Pid| kill_process(*pid, Signal::STOP).unwrap();
+        // First, so that it makes no process that is not listed.
+        stop(&Pid::from_raw(server as i32).unwrap());
         let is_of_server = |pid: &u32| {
             let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
             let parent = stat.rsplit(") ").next().and_then(|rest| rest.split(' ').nth(1));
@@ -32,7 +35,7 @@ impl Frozen {
         let pids = names.filter_map(|name| name.parse().ok()).filter(is_of_server);
         let all: Vec<Pid> = pids.filter_map(|pid| Pid::from_raw(pid as i32)).collect();
         assert!(all.len() > 2, "a server has several processes");
-        all.iter().for_each(|pid| kill_process(*pid, Signal::STOP).unwrap());
+        all.iter().for_each(stop);
         Self(all)
     }
 }
