@@ -27,7 +27,7 @@ use crate::row::{self, DAMAGED};
 use crate::statements::Head;
 use crate::waits;
 
-pub(crate) const OVER: &str = "status IN ('completed', 'failed', 'rejected', 'cancelled')";
+const OVER: &str = "status IN ('completed', 'failed', 'rejected', 'cancelled')";
 
 /// Due runs outside of queues.
 const DUE: &str = "

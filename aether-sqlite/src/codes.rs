@@ -12,7 +12,6 @@ use aether_core::queue::Serves;
 use aether_core::store::{DefinitionRecord, ForeignRuns, KnownWorker, Recode, RunRecord, Serving};
 
 use crate::batch::Batch;
-use crate::calls::OVER;
 use crate::error::OpError;
 use crate::reader;
 use crate::row::{self, OPEN};
@@ -33,7 +32,7 @@ impl Batch<'_> {
     pub(crate) fn recode(&mut self, runs: &[Recode]) -> Result<usize, OpError> {
         let sql = format!(
             "UPDATE aether_runs SET code = ?4 WHERE id = ?1 AND epoch = ?2 AND code = ?3 AND owner IS NULL AND parked = 0
-                 AND NOT {OVER}"
+                 AND {OPEN}"
         );
         let mut recode = self.conn.prepare_cached(&sql)?;
         let recoded = runs.iter().map(|Recode { run, epoch, was, code }| {
