@@ -3,8 +3,6 @@
 pub mod marks;
 mod order;
 
-use std::time::Duration;
-
 pub use futures_util::future::BoxFuture;
 pub use inventory;
 
@@ -15,10 +13,10 @@ pub use crate::definition::def::{
 };
 pub use crate::definition::linked::{Linked, LinkedCode};
 pub use crate::run::program::RegisteredWorkflow;
-pub use crate::step::body::{RegisteredStep, Step, Undo, linked_step};
+pub use crate::step::body::{ErrorClass, RegisteredStep, Step, Undo, linked_step};
 pub use crate::step::context::StepCx;
 pub use crate::step::recordable::{
-    ArgsDecoder, ArgsEncoder, Argument, Recordable, RecordableError, Returns, Taken, taken,
+    ArgsDecoder, ArgsEncoder, Argument, Recordable, RecordableError, Returns, Signature, Taken, taken,
 };
 pub use crate::step::shapes::{Former, FormerOf, Shaped, former, read_shapes};
 pub use crate::step::tool::{Tool, ToolSchema};
@@ -31,44 +29,32 @@ pub use crate::workflow::context::{Cx, call_step, inline_workflow, step_body, wo
 pub use crate::workflow::definition::{Workflow, linked_workflow};
 pub use crate::workflow::gate::{BoxEffect, as_workflow_code, gate, gate_call, gate_local};
 
-/// Finds the class of an error: its own where it implements [`Classify`], else [`FailureClass::Unclassified`].
-/// Call as `(&&ClassOf(&error)).class_of()`.
+/// Finds the class of a returned error: its own where it implements [`Classify`], else [`FailureClass::Unclassified`].
+/// Call as `(&ClassOf(&returned)).class_of()`.
 #[derive(Debug)]
-pub struct ClassOf<'a, E>(pub &'a E);
+pub struct ClassOf<'a, R>(pub &'a R);
 
 /// The class of an error that implements [`Classify`].
 pub trait ClassOfKnown {
-    /// The error's own class.
-    fn class_of(&self) -> FailureClass;
-    /// The least wait before the next attempt that the error asks for, if it does.
-    fn retry_after_of(&self) -> Option<Duration>;
+    /// What the error itself says.
+    fn class_of(&self) -> ErrorClass;
 }
 
-impl<E: Classify> ClassOfKnown for &ClassOf<'_, E> {
-    fn class_of(&self) -> FailureClass {
-        self.0.class()
-    }
-
-    fn retry_after_of(&self) -> Option<Duration> {
-        self.0.retry_after()
+impl<T, E: Classify> ClassOfKnown for ClassOf<'_, Result<T, E>> {
+    fn class_of(&self) -> ErrorClass {
+        self.0.as_ref().err().map(ErrorClass::of).unwrap_or_default()
     }
 }
 
 /// The class of any other error.
 pub trait ClassOfOther {
     /// Always unclassified.
-    fn class_of(&self) -> FailureClass;
-    /// Always none.
-    fn retry_after_of(&self) -> Option<Duration>;
+    fn class_of(&self) -> ErrorClass;
 }
 
-impl<E> ClassOfOther for ClassOf<'_, E> {
-    fn class_of(&self) -> FailureClass {
-        FailureClass::Unclassified
-    }
-
-    fn retry_after_of(&self) -> Option<Duration> {
-        None
+impl<R> ClassOfOther for &ClassOf<'_, R> {
+    fn class_of(&self) -> ErrorClass {
+        ErrorClass::default()
     }
 }
 

@@ -249,11 +249,13 @@ static CANCEL_TASK: StepDef = StepDef {
     allows: &[],
 };
 
+impl Signature for CancelTask {
+    type Returned = Result<bool, Failure>;
+}
+
 impl Step for CancelTask {
     const DEF: &'static StepDef = &CANCEL_TASK;
     type Args = TaskArgs;
-    type Output = bool;
-    type Error = Failure;
 
     fn encode(args: &TaskArgs) -> Result<Payload, PayloadError> {
         Payload::encode(args)
@@ -280,12 +282,8 @@ impl Step for CancelTask {
         })
     }
 
-    fn classify(error: &Failure) -> FailureClass {
-        error.class()
-    }
-
-    fn retry_after(error: &Failure) -> Option<Duration> {
-        error.retry_after()
+    fn classify(returned: &Self::Returned) -> ErrorClass {
+        returned.as_ref().err().map(ErrorClass::of).unwrap_or_default()
     }
 }
 

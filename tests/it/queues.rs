@@ -339,7 +339,7 @@ async fn come_when_their_turn_is(store: Arc<dyn Store>, is_old_there: bool) {
     client.shutdown().await.unwrap();
 }
 
-/// A worker that adopts a run of another build claims it whether or not its time is over.
+/// What a former build left in its queue ends there when its time is over, as what this build started does.
 #[tokio::test]
 async fn what_has_expired_under_other_code_is_not_executed() {
     let folder = tempfile::tempdir().unwrap();

@@ -13,15 +13,15 @@ use futures_util::future::BoxFuture;
 use crate::definition::def::{Probe, StepDef};
 use crate::definition::linked::{Linked, LinkedCode, Mentioned, linked_items};
 use crate::step::context::StepCx;
-use crate::step::recordable::{Recordable, RecordableError};
+use crate::step::recordable::Returning;
 use crate::vocabulary::budget::{Spend, Spent};
 use crate::vocabulary::deps::{Deps, Need};
 use crate::vocabulary::failure::Failure;
-use crate::vocabulary::outcome::{Classify as _, FailureClass};
+use crate::vocabulary::outcome::{Classify, FailureClass};
 use crate::vocabulary::payload::{Payload, PayloadError};
 
 /// A step function. Implemented by `#[step]` for the type named like the function.
-pub trait Step: Sized + Send + Sync + 'static {
+pub trait Step: Returning + Sized + Send + Sync + 'static {
     /// Name, options and source position, as the attribute declares them.
     const DEF: &'static StepDef;
     /// The values that the body takes from its program.
@@ -30,10 +30,6 @@ pub trait Step: Sized + Send + Sync + 'static {
     const TRANSACTION: Option<&'static str> = None;
     /// The arguments, owned: `()`, the one argument, or a tuple.
     type Args: Send + 'static;
-    /// The value that the function returns.
-    type Output: Recordable;
-    /// The error that the function returns.
-    type Error: RecordableError;
 
     /// Encodes arguments.
     ///
@@ -48,15 +44,10 @@ pub trait Step: Sized + Send + Sync + 'static {
     fn decode(args: &Payload) -> Result<Self::Args, PayloadError>;
 
     /// Calls the body.
-    fn call(cx: StepCx, args: Self::Args) -> BoxFuture<'static, Result<Self::Output, Self::Error>>;
+    fn call(cx: StepCx, args: Self::Args) -> BoxFuture<'static, Self::Returned>;
 
-    /// The class of an error of the body.
-    fn classify(error: &Self::Error) -> FailureClass;
-
-    /// The minimum wait before the next attempt, where the error gives one.
-    fn retry_after(_error: &Self::Error) -> Option<Duration> {
-        None
-    }
+    /// What the error that the body returned says of another attempt.
+    fn classify(returned: &Self::Returned) -> ErrorClass;
 
     /// The business key of a call, where the step declares one.
     fn business_key(_args: &Self::Args) -> Option<String> {
@@ -79,6 +70,22 @@ pub trait Step: Sized + Send + Sync + 'static {
         _args: Self::Args,
     ) -> Option<BoxFuture<'static, Result<Probe<Self::Output>, Failure>>> {
         None
+    }
+}
+
+/// What an error says of another attempt.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ErrorClass {
+    /// The class of the error.
+    pub class: FailureClass,
+    /// The minimum wait before the next attempt, where the error gives one.
+    pub retry_after: Option<Duration>,
+}
+
+impl ErrorClass {
+    /// What an error says whose type has a class.
+    pub fn of<E: Classify>(error: &E) -> Self {
+        Self { class: error.class(), retry_after: error.retry_after() }
     }
 }
 
@@ -278,7 +285,7 @@ impl<S: Step> Body for StepBody<S> {
         match S::decode(args) {
             Ok(args) => {
                 let body = S::call(cx, args);
-                Box::pin(async move { encode_result::<S>(&body.await) })
+                Box::pin(async move { encode_returned::<S>(body.await) })
             }
             Err(error) => Box::pin(std::future::ready(Err(error))),
         }
@@ -293,8 +300,9 @@ impl<S: Step> Body for StepBody<S> {
     }
 
     fn failure(&self, error: &Payload) -> Result<BodyError, PayloadError> {
-        let typed: S::Error = error.decode()?;
-        let (message, class, retry_after) = (typed.to_string(), S::classify(&typed), S::retry_after(&typed));
+        let returned = S::returned(Err(error.decode()?));
+        let message = S::error(&returned).map(ToString::to_string).unwrap_or_default();
+        let ErrorClass { class, retry_after } = S::classify(&returned);
         Ok(BodyError { error: error.clone(), message, class, retry_after })
     }
 
@@ -337,15 +345,18 @@ impl<S: Step> Body for StepBody<S> {
 ///
 /// # Errors
 /// [`PayloadError`] when the value or the error does not serialize.
-pub fn encode_result<S: Step>(result: &Result<S::Output, S::Error>) -> BodyResult {
-    Ok(match result {
-        Ok(value) => Ok(Payload::encode(value)?),
-        Err(error) => Err(BodyError {
-            error: Payload::encode(error)?,
-            message: error.to_string(),
-            class: S::classify(error),
-            retry_after: S::retry_after(error),
-        }),
+pub fn encode_result<S: Step>(result: Result<S::Output, S::Error>) -> BodyResult {
+    encode_returned::<S>(S::returned(result))
+}
+
+fn encode_returned<S: Step>(returned: S::Returned) -> BodyResult {
+    let ErrorClass { class, retry_after } = S::classify(&returned);
+    Ok(match S::into_result(returned) {
+        Ok(value) => Ok(Payload::encode(&value)?),
+        Err(error) => {
+            let message = error.to_string();
+            Err(BodyError { error: Payload::encode(&error)?, message, class, retry_after })
+        }
     })
 }
 

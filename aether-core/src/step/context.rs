@@ -26,6 +26,7 @@ use crate::vocabulary::budget::Spent;
 use crate::vocabulary::contract::Contract;
 use crate::vocabulary::deps::{Deps, MissingDep};
 use crate::vocabulary::id::{CommandId, IdempotencyKey, InvocationId, RunId};
+use crate::vocabulary::opaque::Opaque;
 use crate::vocabulary::outcome::EffectClass;
 use crate::vocabulary::payload::Payload;
 use crate::vocabulary::trace::TraceContext;
@@ -50,7 +51,7 @@ use crate::vocabulary::trace::TraceContext;
 /// ```
 #[derive(Clone)]
 pub struct StepCx {
-    scope: Arc<StepScope>,
+    scope: Opaque<StepScope>,
 }
 
 /// The other side asks to be called less, and not before this time has passed if it says so.
@@ -99,7 +100,7 @@ struct StepScope {
 impl StepCx {
     pub(crate) fn new(given: Given) -> Self {
         Self {
-            scope: Arc::new(StepScope {
+            scope: Opaque::new(StepScope {
                 given,
                 draws: AtomicU32::new(0),
                 exchanges: AtomicU32::new(0),

@@ -19,14 +19,16 @@ pub(crate) mod tool_approval;
 pub(crate) mod traced;
 
 pub use body::{
-    Admission, Body, BodyError, BodyResult, Estimating, ProbeResult, RegisteredStep, Step, StepBody, Undo,
-    encode_result,
+    Admission, Body, BodyError, BodyResult, ErrorClass, Estimating, ProbeResult, RegisteredStep, Step,
+    StepBody, Undo, encode_result,
 };
 pub use callback::{Callback, CallbackError, CallbackPending};
 pub use contents::NoContents;
 pub use context::{Changed, StepCx};
 pub use interceptor::{BodyCall, Interceptor};
-pub use recordable::{ArgsDecoder, ArgsEncoder, Argument, Recordable, RecordableError, Returns};
+pub use recordable::{
+    ArgsDecoder, ArgsEncoder, Argument, Recordable, RecordableError, Returning, Returns, Signature,
+};
 pub use redacting::redacted_here;
 pub use tool::{Tool, ToolSchema};
 pub use traced::{TraceBodies, TracedBody};

@@ -10,6 +10,7 @@ use serde::de::{DeserializeOwned, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
+use crate::vocabulary::failure::StepError;
 use crate::vocabulary::payload::{Payload, PayloadError, put_shallow, start_of};
 use crate::vocabulary::without_values::without_values;
 
@@ -72,20 +73,83 @@ impl<T: Recordable + Debug + Display + Sync> RecordableError for T {}
     message = "a step or workflow returns a `Result`, not `{Self}`",
     label = "return `aether::Result<..>` or `Result<.., YourError>`"
 )]
-pub trait Returns {
+pub trait Returns: Send + 'static {
     /// Type of the value.
     type Ok: Recordable;
     /// Type of the error.
     type Err: RecordableError;
+    /// What a workflow gets that calls a step with this result.
+    type Called: Send;
+    /// It, from that `Result`.
+    fn of(result: Result<Self::Ok, Self::Err>) -> Self;
     /// Converts it into that `Result`.
     fn into_result(self) -> Result<Self::Ok, Self::Err>;
+    /// The error, if it is one.
+    fn error(&self) -> Option<&Self::Err>;
+    /// What the workflow gets.
+    fn called(result: Result<Self::Ok, StepError<Self::Err>>) -> Self::Called;
 }
 
 impl<T: Recordable, E: RecordableError> Returns for Result<T, E> {
     type Ok = T;
     type Err = E;
+    type Called = Result<T, StepError<E>>;
+
+    fn of(result: Self) -> Self {
+        result
+    }
+
     fn into_result(self) -> Self {
         self
+    }
+
+    fn error(&self) -> Option<&E> {
+        self.as_ref().err()
+    }
+
+    fn called(result: Result<T, StepError<E>>) -> Self::Called {
+        result
+    }
+}
+
+/// The signature of a step or workflow function. Implemented by `#[step]` and `#[workflow]` for the type named like the
+/// function.
+pub trait Signature {
+    /// The `Result` that the function returns.
+    type Returned: Returns;
+}
+
+/// The types in the `Result` that a step or workflow function returns. Every [`Signature`] has them.
+///
+/// They are no part of [`Step`](crate::step::Step) and [`Workflow`](crate::workflow::Workflow): there, the compiler would
+/// work out both for every function of a program and each time that one is mentioned.
+pub trait Returning: Signature {
+    /// Type of the value.
+    type Output: Recordable;
+    /// Type of the error.
+    type Error: RecordableError;
+    /// What the function returns, from a result of these types.
+    fn returned(result: Result<Self::Output, Self::Error>) -> Self::Returned;
+    /// The other way round.
+    fn into_result(returned: Self::Returned) -> Result<Self::Output, Self::Error>;
+    /// The error, if it is one.
+    fn error(returned: &Self::Returned) -> Option<&Self::Error>;
+}
+
+impl<F: Signature + ?Sized> Returning for F {
+    type Output = <F::Returned as Returns>::Ok;
+    type Error = <F::Returned as Returns>::Err;
+
+    fn returned(result: Result<Self::Output, Self::Error>) -> F::Returned {
+        F::Returned::of(result)
+    }
+
+    fn into_result(returned: F::Returned) -> Result<Self::Output, Self::Error> {
+        returned.into_result()
+    }
+
+    fn error(returned: &F::Returned) -> Option<&Self::Error> {
+        returned.error()
     }
 }
 

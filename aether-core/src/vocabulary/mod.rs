@@ -21,6 +21,7 @@ pub(crate) mod masking;
 pub mod measures;
 pub(crate) mod net;
 pub(crate) mod one_line;
+pub(crate) mod opaque;
 pub mod outcome;
 pub mod payload;
 pub mod queue;

@@ -8,9 +8,9 @@ use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 
 use crate::definition::def::{StepDef, StepOptions};
-use crate::step::body::Step;
+use crate::step::body::{ErrorClass, Step};
 use crate::step::context::StepCx;
-use crate::step::recordable::Recordable;
+use crate::step::recordable::{Recordable, Signature};
 use crate::vocabulary::failure::{Failure, StepError};
 use crate::vocabulary::outcome::{EffectClass, FailureClass};
 use crate::vocabulary::payload::{Payload, PayloadError};
@@ -61,6 +61,10 @@ pub const CONFIG_PATH: &str = "aether::config";
 /// The step that reads the value.
 struct ReadConfig<T>(PhantomData<fn() -> T>);
 
+impl<T: Recordable> Signature for ReadConfig<T> {
+    type Returned = Result<T, Failure>;
+}
+
 impl<T: Recordable + Clone + Sync> Step for ReadConfig<T> {
     const DEF: &'static StepDef = &StepDef {
         name: "config",
@@ -73,8 +77,6 @@ impl<T: Recordable + Clone + Sync> Step for ReadConfig<T> {
     };
     /// Name of the type.
     type Args = String;
-    type Output = T;
-    type Error = Failure;
 
     fn encode(args: &String) -> Result<Payload, PayloadError> {
         Payload::encode(args)
@@ -90,8 +92,8 @@ impl<T: Recordable + Clone + Sync> Step for ReadConfig<T> {
         async move { Ok(T::clone(&*cx.dep::<T>()?)) }.boxed()
     }
 
-    fn classify(_: &Failure) -> FailureClass {
-        FailureClass::Permanent
+    fn classify(_: &Self::Returned) -> ErrorClass {
+        ErrorClass { class: FailureClass::Permanent, retry_after: None }
     }
 }
 

@@ -19,12 +19,14 @@ use crate::run::fault::Fault;
 use crate::run::program::Children;
 use crate::run::replayed_log::LogScope;
 use crate::step::body::{Body, Step, StepBody};
+use crate::step::recordable::Returns;
 use crate::step::tool::Tool;
 use crate::store::schedules::tick_of_run;
 use crate::vocabulary::budget::Budget;
 use crate::vocabulary::failure::{Failure, StepError};
 use crate::vocabulary::id::{CommandId, RunId};
 use crate::vocabulary::limits::OverLimit;
+use crate::vocabulary::opaque::Opaque;
 use crate::vocabulary::payload::{Payload, PayloadError};
 use crate::workflow::gate::{BoxEffect, WorkflowCode};
 use crate::workflow::reading::{read_answer, read_recorded, readable};
@@ -49,7 +51,7 @@ use crate::workflow::ticket::{Marks, Ticket};
 /// # Ok(()) }
 /// ```
 pub struct Cx {
-    pub(crate) run: Arc<Run>,
+    pub(crate) run: Opaque<Arc<Run>>,
     /// Starts and follows child runs; `None` in a replay that executes nothing.
     children: Option<Arc<dyn Children>>,
     def: &'static WorkflowDef,
@@ -78,7 +80,7 @@ impl Cx {
     pub(crate) fn root(run: Arc<Run>, children: Option<Arc<dyn Children>>) -> Self {
         let (def, path) = (run.def, run.generation.scope());
         Self {
-            run,
+            run: Opaque::new(run),
             children,
             def,
             path,
@@ -166,7 +168,7 @@ impl Cx {
     ) -> Self {
         let next_marks = Marks::default();
         let marks = marks.inside(&path);
-        Self { run, children, def, path, next: 0, state: START, marks, next_marks }
+        Self { run: Opaque::new(run), children, def, path, next: 0, state: START, marks, next_marks }
     }
 
     /// What was said of every command in this scope.
@@ -339,14 +341,19 @@ impl Cx {
         let name = name.into();
         let readable = readable::<O, E>;
         let (counts_in, limit) = (CountsIn::Nothing, None);
-        self.call(CallSpec { path: name.clone(), name, options, args, body, readable, counts_in, limit })
+        self.call::<Result<O, E>>(CallSpec {
+            path: name.clone(),
+            name,
+            options,
+            args,
+            body,
+            readable,
+            counts_in,
+            limit,
+        })
     }
 
-    pub(crate) fn call<O, E>(&mut self, mut call: CallSpec) -> BoxEffect<'_, Result<O, StepError<E>>>
-    where
-        O: crate::step::recordable::Recordable,
-        E: crate::step::recordable::RecordableError,
-    {
+    pub(crate) fn call<R: Returns>(&mut self, mut call: CallSpec) -> BoxEffect<'_, R::Called> {
         let mut ticket = self.ticket(&call.name);
         ticket.marks.put_on(ticket.command.place(), &mut call);
         BoxEffect::boxed(async move {
@@ -355,7 +362,7 @@ impl Cx {
             let is_gated = site.is_some();
             let (answered, recorded) = answer_step(run, command.clone(), site, call).await;
             let sites = || (recorded, if is_gated { ticket.site() } else { None });
-            read_recorded(run, command, "result", sites, || read_answer(&answered)).await
+            R::called(read_recorded(run, command, "result", sites, || read_answer(&answered)).await)
         })
     }
 
@@ -443,14 +450,14 @@ fn unreadable<E>(ticket: &Ticket<'_>, error: &PayloadError) -> StepError<E> {
 pub fn call_step<S: Step>(
     cx: &mut Cx,
     args: Result<Payload, PayloadError>,
-) -> BoxEffect<'_, Result<S::Output, StepError<S::Error>>> {
-    cx.call(CallSpec {
+) -> BoxEffect<'_, <S::Returned as Returns>::Called> {
+    cx.call::<S::Returned>(CallSpec {
         name: S::DEF.name.into(),
         path: S::DEF.path.into(),
         options: S::DEF.options,
         args,
         body: StepBody::<S>::shared(),
-        readable: readable::<S::Output, S::Error>,
+        readable: readable::<<S::Returned as Returns>::Ok, <S::Returned as Returns>::Err>,
         counts_in: CountsIn::Nothing,
         limit: None,
     })

@@ -13,7 +13,7 @@ use crate::run::claim::Run;
 use crate::run::program::{Children, Completion, Encodings};
 use crate::run::replayed_log::EnteredScope;
 use crate::step::body::BodyError;
-use crate::step::recordable::{Recordable, RecordableError};
+use crate::step::recordable::Returning;
 use crate::vocabulary::deps::Need;
 use crate::vocabulary::outcome::FailureClass;
 use crate::vocabulary::payload::{Payload, PayloadError};
@@ -21,7 +21,7 @@ use crate::workflow::context::Cx;
 use crate::workflow::gate::{PolledRun, WorkflowCode, as_workflow_code};
 
 /// A workflow function. Implemented by `#[workflow]` for the type named like the function.
-pub trait Workflow: Sized + Send + Sync + 'static {
+pub trait Workflow: Returning + Sized + Send + Sync + 'static {
     /// Its name, place and state machine.
     const DEF: &'static WorkflowDef;
     /// The names of its arguments, in their order: the fields of a recorded input.
@@ -30,10 +30,6 @@ pub trait Workflow: Sized + Send + Sync + 'static {
     const NEEDS: &'static [Need] = &[];
     /// Its input, owned: `()`, the one argument, or a tuple.
     type Input: Send + 'static;
-    /// The value it returns.
-    type Output: Recordable;
-    /// The error it returns.
-    type Error: RecordableError;
 
     /// Encodes an input as it is recorded.
     ///
@@ -48,7 +44,7 @@ pub trait Workflow: Sized + Send + Sync + 'static {
     fn decode(input: &Payload) -> Result<Self::Input, PayloadError>;
 
     /// Runs the body in the root scope `cx`.
-    fn run(cx: Cx, input: Self::Input) -> BoxFuture<'static, Result<Self::Output, Self::Error>>;
+    fn run(cx: Cx, input: Self::Input) -> BoxFuture<'static, Self::Returned>;
 }
 
 pub(crate) fn run_erased<W: Workflow>(
@@ -65,7 +61,7 @@ pub(crate) fn run_erased<W: Workflow>(
     };
     let body = WorkflowCode::of(scope, W::run(cx, input));
     Ok(Box::pin(async move {
-        Ok(match body.await {
+        Ok(match W::into_result(body.await) {
             Ok(value) => Ok(Payload::encode(&value)?),
             Err(error) => Err(BodyError {
                 error: Payload::encode(&error)?,

@@ -2,25 +2,16 @@
 
 use proc_macro2::{Ident, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
-use syn::spanned::Spanned as _;
 
 use super::names::{GeneratedNames, private_path};
 use crate::plan::{Arg, Pass, Shape};
 use crate::syntax::span::placed_at;
 
-/// `Args`, `Output`, `Error`, `encode`, `decode`; `args` is what the trait calls the first.
+/// `Args`, `encode`, `decode`; `args` is what the trait calls the first.
 pub(crate) fn associated_items(shape: &Shape, args: &TokenStream, codec: &TokenStream) -> TokenStream {
-    let p = private_path(shape);
     let owned = owned_arguments_type(shape);
-    let ret = &shape.ret;
-    let results = quote! {
-        type Output = <#ret as #p::Returns>::Ok;
-        type Error = <#ret as #p::Returns>::Err;
-    };
-    let results = placed_at(results, ret.span());
     quote! {
         type #args = #owned;
-        #results
         #codec
     }
 }

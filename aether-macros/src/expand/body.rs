@@ -91,7 +91,7 @@ pub(crate) fn engine_fn_signature(shape: &Shape, name: &str, context: &str, args
         (format_ident!("{name}"), format_ident!("{context}"), format_ident!("{args}"));
     let head = quote! {
         fn #name(#cx: #p::#context, #arguments: Self::#args)
-            -> #p::BoxFuture<'static, ::core::result::Result<Self::Output, Self::Error>>
+            -> #p::BoxFuture<'static, Self::Returned>
     };
     placed_at(head, shape.ret.span())
 }

@@ -1,12 +1,14 @@
 //! The items beside the user's function: its type, its implementations, its registration and its warnings.
 
 use proc_macro2::{Ident, TokenStream};
-use quote::{format_ident, quote};
+use quote::{ToTokens as _, format_ident, quote};
 use syn::ext::IdentExt as _;
+use syn::spanned::Spanned as _;
 
 use super::names::private_path;
 use crate::diagnostics::report::Warning;
 use crate::plan::Shape;
+use crate::syntax::span::placed_at;
 
 /// The type that stands for the function.
 pub(crate) fn type_item(shape: &Shape) -> TokenStream {
@@ -30,14 +32,18 @@ pub(crate) fn type_item(shape: &Shape) -> TokenStream {
     }
 }
 
-/// The implementation of `Step` or `Workflow`.
+/// The implementation of `Signature`, and that of `Step` or `Workflow`. An error about what is returned points at the return
+/// type.
 pub(crate) fn trait_impl(shape: &Shape, name: &str, items: &TokenStream) -> TokenStream {
     let p = private_path(shape);
     let cfgs = &shape.attrs.cfgs;
     let ident = &shape.ident;
     let name = format_ident!("{name}");
     let (generics, types, bounds) = shape.generics.split_for_impl();
+    let returned = placed_at(shape.ret.to_token_stream(), shape.ret.span());
     quote! {
+        #(#cfgs)*
+        impl #generics #p::Signature for #ident #types #bounds { type Returned = #returned; }
         #(#cfgs)*
         #[allow(unused, deprecated, clippy::all, clippy::pedantic, clippy::nursery)]
         impl #generics #p::#name for #ident #types #bounds { #items }

@@ -43,7 +43,7 @@ pub(crate) fn step_item(plan: &StepPlan) -> Expansion {
 /// The same shape with bodies that are never reached, for a step with mistakes.
 pub(crate) fn step_stub(shape: &Shape) -> Expansion {
     let p = private_path(shape);
-    let error = GeneratedNames::new().error;
+    let returned = GeneratedNames::new().returned;
     let head = engine_fn_signature(shape, "call", "StepCx", "Args");
     let def = step_def(shape, &quote!(#p::StepOptions::of(#p::EffectClass::Pure)), &shape.name, None);
     let associated = associated_items(shape, &quote!(Args), &unreachable_codec_fns(shape));
@@ -51,7 +51,7 @@ pub(crate) fn step_stub(shape: &Shape) -> Expansion {
         const DEF: &'static #p::StepDef = #def;
         #associated
         #head { ::core::unreachable!() }
-        fn classify(#error: &Self::Error) -> #p::FailureClass { ::core::unreachable!() }
+        fn classify(#returned: &Self::Returned) -> #p::ErrorClass { ::core::unreachable!() }
     };
     let outside = [type_item(shape), trait_impl(shape, "Step", &body)];
     let call = allow_unused(step_call_fn(shape, &quote!(::core::unreachable!())));
@@ -83,14 +83,14 @@ fn step_impl(plan: &StepPlan) -> TokenStream {
     let compensation = plan.options.compensate.as_ref().map(|path| compensation_fn(shape, path));
     let needs = needs_const(shape, &plan.options.needs);
     let transaction = transaction_const(plan);
-    let classes = class_fns(shape);
+    let class = class_fn(shape);
     let body = quote! {
         const DEF: &'static #p::StepDef = #def;
         #needs
         #transaction
         #associated
         #head { #marks let #tuple = #arguments; #boxed }
-        #classes
+        #class
         #key
         #approval
         #probe
@@ -132,20 +132,16 @@ impl<'ast> Visit<'ast> for DatabaseCalls<'_> {
 }
 
 /// What an error means for another attempt. An error about its type points at the return type.
-fn class_fns(shape: &Shape) -> TokenStream {
+fn class_fn(shape: &Shape) -> TokenStream {
     let p = private_path(shape);
-    let error = GeneratedNames::new().error;
-    let functions = quote! {
-        fn classify(#error: &Self::Error) -> #p::FailureClass {
+    let returned = GeneratedNames::new().returned;
+    let function = quote! {
+        fn classify(#returned: &Self::Returned) -> #p::ErrorClass {
             use #p::{ClassOfKnown as _, ClassOfOther as _};
-            (&&#p::ClassOf(#error)).class_of()
-        }
-        fn retry_after(#error: &Self::Error) -> ::core::option::Option<::core::time::Duration> {
-            use #p::{ClassOfKnown as _, ClassOfOther as _};
-            (&&#p::ClassOf(#error)).retry_after_of()
+            (&#p::ClassOf(#returned)).class_of()
         }
     };
-    placed_at(functions, shape.ret.span())
+    placed_at(function, shape.ret.span())
 }
 
 /// `Box::pin` of a future that owns `cx` and the arguments under their names.
@@ -341,9 +337,7 @@ fn step_call_fn(shape: &Shape, body: &TokenStream) -> TokenStream {
     let ret = &shape.ret;
     // An error about the result points at the return type here as in the implementation, and so is told once.
     let p = placed_at(p, ret.span());
-    let value = quote_spanned!(ret.span()=> <#ret as #p::Returns>::Ok);
-    let error = quote_spanned!(ret.span()=> <#ret as #p::Returns>::Err);
-    let output = quote_spanned!(ret.span()=> ::core::result::Result<#value, #p::StepError<#error>>);
+    let output = quote_spanned!(ret.span()=> <#ret as #p::Returns>::Called);
     let args = shape.args.iter().map(|Arg { ident, ty, .. }| quote!(#ident: #ty)).collect();
     call_function(shape, args, &output, body)
 }

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use syn::{Label, Lifetime};
 
 use crate::plan::{END, Edge, EdgeKind, START};
+use crate::syntax::conditions::Conditions;
 
 /// A place in the body that control can be at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -39,10 +40,11 @@ pub(crate) struct Flow {
     /// The starts of the branch closures in the expression that is awaited, innermost await last.
     pub(crate) forks: Vec<Vec<Node>>,
     pub(crate) in_plain_closure: bool,
+    pub(crate) conditions: Conditions,
 }
 
 impl Flow {
-    pub(crate) fn new(states: usize) -> Self {
+    pub(crate) fn new(states: usize, conditions: Conditions) -> Self {
         Self {
             ways: BTreeMap::new(),
             states,
@@ -52,6 +54,7 @@ impl Flow {
             frames: Vec::new(),
             forks: Vec::new(),
             in_plain_closure: false,
+            conditions,
         }
     }
 

@@ -3,8 +3,7 @@
 //! Promise: every transition that can happen inside one scope has an edge. Where the source does not tell, the graph
 //! has more edges rather than fewer. Branch closures are machines of their own, from `START` to `END`.
 
-use proc_macro2::{TokenStream, TokenTree};
-use quote::ToTokens;
+use quote::ToTokens as _;
 use syn::visit::{self, Visit};
 use syn::{
     Arm, BinOp, Block, Expr, ExprAsync, ExprAwait, ExprBinary, ExprBlock, ExprBreak, ExprClosure,
@@ -17,12 +16,13 @@ use super::graph::{Flow, Frame, Node};
 use crate::plan::{Edge, EdgeKind};
 use crate::syntax::arguments::Arguments;
 use crate::syntax::awaits::contains_await;
+use crate::syntax::conditions::Conditions;
 use crate::syntax::known_macros;
 use crate::syntax::operators::is_assignment;
 
 /// The edges of a body whose awaits are numbered.
 pub(crate) fn edges(body: &Block, states: usize) -> Vec<Edge> {
-    let mut flow = Flow::new(states);
+    let mut flow = Flow::new(states, Conditions::of(body));
     flow.visit_block(body);
     flow.link(flow.here, flow.exit, EdgeKind::Sequence);
     flow.link(flow.exit, Node::End, EdgeKind::Sequence);
@@ -34,13 +34,13 @@ impl<'ast> Visit<'ast> for Flow {
         match stmt {
             Stmt::Item(Item::Macro(item)) => self.visit_macro(&item.mac),
             Stmt::Item(_) => {}
-            _ if is_conditional(stmt) => self.optional(|this| visit::visit_stmt(this, stmt)),
+            _ if self.conditions.guard(stmt) => self.optional(|this| visit::visit_stmt(this, stmt)),
             _ => visit::visit_stmt(self, stmt),
         }
     }
 
     fn visit_field_value(&mut self, field: &'ast FieldValue) {
-        if is_conditional(field) {
+        if self.conditions.guard(field) {
             self.optional(|this| this.visit_expr(&field.expr));
         } else {
             self.visit_expr(&field.expr);
@@ -229,7 +229,7 @@ impl Flow {
     /// The elements of a list, which may carry `cfg`.
     fn list<'a>(&mut self, elements: impl IntoIterator<Item = &'a Expr>) {
         for element in elements {
-            if is_conditional(element) {
+            if self.conditions.guard(element) {
                 self.optional(|this| this.visit_expr(element));
             } else {
                 self.visit_expr(element);
@@ -259,20 +259,4 @@ fn guard_of(pat: &Pat) -> Option<&Expr> {
         Pat::Guard(guarded) => Some(&guarded.guard),
         _ => None,
     }
-}
-
-/// Whether `cfg` may take the piece of code away.
-pub(crate) fn is_conditional(code: &impl ToTokens) -> bool {
-    leading_cfg(code.to_token_stream())
-}
-
-fn leading_cfg(tokens: TokenStream) -> bool {
-    let mut tokens = tokens.into_iter();
-    while let (Some(TokenTree::Punct(hash)), Some(TokenTree::Group(group))) = (tokens.next(), tokens.next()) {
-        let name = group.stream().into_iter().next().map(|token| token.to_string()).unwrap_or_default();
-        if hash.as_char() == '#' && (name == "cfg" || name == "cfg_attr") {
-            return true;
-        }
-    }
-    false
 }

@@ -4,6 +4,7 @@
 
 pub(crate) mod arguments;
 pub(crate) mod awaits;
+pub(crate) mod conditions;
 pub(crate) mod known_macros;
 pub(crate) mod operators;
 pub(crate) mod paths;

@@ -35,6 +35,13 @@ pub(crate) struct LaterCreations {
     error: StoreError,
 }
 
+/// The runs that are tried next, of all that wait until then.
+fn oldest<'a>(waiting: impl Iterator<Item = (Instant, &'a RunId)>, until: Option<Instant>) -> Vec<RunId> {
+    let mut ready: Vec<_> = waiting.filter(|(at, _)| until.is_none_or(|until| *at <= until)).collect();
+    ready.sort_unstable();
+    ready.into_iter().take(RUNS).map(|(_, run)| run.clone()).collect()
+}
+
 impl Writer {
     /// Before when nothing that is held up is tried again, after a try that began then. There is no pause where all of it
     /// could be written.
@@ -60,14 +67,10 @@ impl Writer {
         if !closes && self.next_of_later().is_none_or(|next| next > now) {
             return None;
         }
-        let is_ready = |at: Instant| closes || at <= now;
+        let until = (!closes).then_some(now);
         let mut batch = Batch { hurried: true, ..Batch::default() };
         let mut bytes = 0;
-        let creations = self.later_creations.iter().filter(|(_, later)| is_ready(later.at));
-        let mut ready: Vec<(Instant, RunId)> =
-            creations.map(|(run, later)| (later.at, run.clone())).collect();
-        ready.sort_unstable();
-        for (_, run) in ready.into_iter().take(RUNS) {
+        for run in oldest(self.later_creations.iter().map(|(run, later)| (later.at, run)), until) {
             let later = self.later_creations.remove(&run);
             for creation in later.into_iter().flat_map(|later| later.creations) {
                 bytes += creation.new.frame.text.len();
@@ -75,13 +78,8 @@ impl Writer {
             }
         }
         // Appends to what is still to be created wait for that.
-        let later = self
-            .later
-            .iter()
-            .filter(|(run, (at, _))| is_ready(*at) && !self.later_creations.contains_key(*run));
-        let mut ready: Vec<(Instant, RunId)> = later.map(|(run, (at, _))| (*at, run.clone())).collect();
-        ready.sort_unstable();
-        for (_, run) in ready.into_iter().take(RUNS) {
+        let appends = self.later.iter().filter(|(run, _)| !self.later_creations.contains_key(*run));
+        for run in oldest(appends.map(|(run, (at, _))| (*at, run)), until) {
             if bytes >= BATCH_BYTES {
                 break;
             }
@@ -98,7 +96,7 @@ impl Writer {
         (!batch.is_empty()).then_some(batch)
     }
 
-    /// Appends of a run whose earlier ones wait in `later` wait behind them.
+    /// What concerns a run of which something is held up waits behind that: appends, and creations under its id.
     pub(super) fn keep_order(&mut self, batch: &mut Batch) {
         if self.later.is_empty() && self.later_creations.is_empty() {
             return;
@@ -106,6 +104,12 @@ impl Writer {
         let waits = |run: &RunId| self.later.contains_key(run) || self.later_creations.contains_key(run);
         let held_up: Vec<_> = batch.groups.extract_if(.., |(_, run), _| waits(run)).collect();
         held_up.into_iter().for_each(|(_, group)| self.put_off(group));
+        for creation in std::mem::take(&mut batch.creations) {
+            match self.later_creations.get_mut(&creation.new.id) {
+                Some(earlier) => earlier.creations.push(creation),
+                None => batch.creations.push(creation),
+            }
+        }
     }
 
     /// Appends are tried again later, behind what their run has there already.

@@ -344,6 +344,10 @@ async fn s033_a_state_change_keeps_version_tag_and_reference_in_order() {
 /// A step of a kind that no verifier knows, implemented by hand.
 struct Courier;
 
+impl Signature for Courier {
+    type Returned = Result<()>;
+}
+
 impl Step for Courier {
     const DEF: &'static StepDef = &StepDef {
         name: "courier",
@@ -355,8 +359,6 @@ impl Step for Courier {
         allows: &[],
     };
     type Args = ();
-    type Output = ();
-    type Error = Failure;
 
     fn encode(_: &()) -> std::result::Result<Payload, PayloadError> {
         Payload::encode(&serde_json::json!({}))
@@ -370,8 +372,8 @@ impl Step for Courier {
         Box::pin(std::future::ready(Ok(())))
     }
 
-    fn classify(_: &Failure) -> aether::error::FailureClass {
-        aether::error::FailureClass::Permanent
+    fn classify(_: &Result<()>) -> ErrorClass {
+        ErrorClass { class: aether::error::FailureClass::Permanent, retry_after: None }
     }
 }
 

@@ -11,10 +11,8 @@ use futures_util::stream::iter;
 use crate::engine::adopt::report::{CheckReport, RunCheck, RunVerdict};
 use crate::engine::adopt::trial::{Trial, try_run};
 use crate::engine::advance::launch::LOADS;
-use crate::engine::code::run_code;
 use crate::engine::inner::{Engine, Inner};
 use crate::run::fault::Fault;
-use crate::run::program::RegisteredWorkflow;
 use crate::store::error::StoreError;
 use crate::store::filter::RunFilter;
 use crate::store::records::RunRecord;
@@ -85,13 +83,11 @@ async fn check(inner: &Arc<Inner>, record: RunRecord) -> Result<RunCheck, StoreE
     };
     match tried {
         Ok(Trial { misfit: Some(fault), needs, .. }) => checked(RunVerdict::Parks, Some(&fault), needs),
-        Ok(Trial { misfit: None, needs, .. }) => {
+        Ok(Trial { misfit: None, needs, code: linked, .. }) => {
             // Where it waits in a queue for another code than the one that recorded it, that one adopts it.
-            let linked = needs.as_ref().and_then(|needs| Some((needs.id(), inner.linked(needs)?)));
-            let is_own = |(recorded, linked): (CodeId, RegisteredWorkflow)| {
-                run_code(linked.def).id() == code && recorded == code
-            };
-            let same = !parked && linked.is_some_and(is_own);
+            let same = !parked
+                && linked.as_ref() == Some(&code)
+                && needs.as_ref().is_some_and(|needs| needs.id() == code);
             checked(if same { RunVerdict::Fits } else { RunVerdict::Adopts }, None, needs)
         }
         Err(Fault::Store(error)) if !matches!(error, StoreError::Corrupt { .. }) => Err(error),

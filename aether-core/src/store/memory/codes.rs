@@ -12,10 +12,7 @@ impl Content {
     pub(super) fn recode(&mut self, runs: Vec<Recode>) -> usize {
         let mut count = 0;
         for Recode { run, epoch, was, code } in runs {
-            let is_free = |run: &&mut Run| {
-                let record = &run.record;
-                record.owner.is_none() && !record.parked && !record.status.is_terminal()
-            };
+            let is_free = |run: &&mut Run| run.is_free(&[]) && !run.record.parked;
             let is_it = |run: &&mut Run| (run.record.epoch, &run.record.code) == (epoch, &was);
             let found = self.runs.get_mut(&run).filter(is_it).filter(is_free);
             let Some(run) = found else { continue };

@@ -17,9 +17,9 @@ use syn::{
 use super::linear::bound;
 use super::places;
 use crate::flow::gate;
-use crate::flow::walk::is_conditional;
 use crate::parse::item::Owner;
 use crate::syntax::arguments::visit_arguments;
+use crate::syntax::conditions::Conditions;
 
 /// The types of the values that a step takes, those that are `declared` first.
 pub(crate) fn of_step(
@@ -29,13 +29,33 @@ pub(crate) fn of_step(
     declared: Vec<Type>,
 ) -> Vec<Type> {
     let contexts = context.into_iter().cloned().collect();
-    of(body, Taken { method: "dep", contexts, types: declared, own: Own::of(body) }, owner)
+    of(
+        body,
+        Taken {
+            method: "dep",
+            contexts,
+            types: declared,
+            own: Own::of(body),
+            conditions: Conditions::of(body),
+        },
+        owner,
+    )
 }
 
 /// The types of the values that a workflow takes.
 pub(crate) fn of_workflow(body: &Block, context: Option<&Ident>, owner: Option<&Owner>) -> Vec<Type> {
     let contexts = context.into_iter().cloned().collect();
-    of(body, Taken { method: "config", contexts, types: Vec::new(), own: Own::of(body) }, owner)
+    of(
+        body,
+        Taken {
+            method: "config",
+            contexts,
+            types: Vec::new(),
+            own: Own::of(body),
+            conditions: Conditions::of(body),
+        },
+        owner,
+    )
 }
 
 fn of(body: &Block, mut found: Taken, owner: Option<&Owner>) -> Vec<Type> {
@@ -52,6 +72,7 @@ struct Taken {
     contexts: Vec<Ident>,
     types: Vec<Type>,
     own: Own,
+    conditions: Conditions,
 }
 
 impl<'ast> Visit<'ast> for Taken {
@@ -87,19 +108,19 @@ impl<'ast> Visit<'ast> for Taken {
     }
 
     fn visit_stmt(&mut self, stmt: &'ast Stmt) {
-        if !is_conditional(stmt) {
+        if !self.conditions.guard(stmt) {
             visit::visit_stmt(self, stmt);
         }
     }
 
     fn visit_arm(&mut self, arm: &'ast Arm) {
-        if !is_conditional(arm) {
+        if !self.conditions.guard(arm) {
             visit::visit_arm(self, arm);
         }
     }
 
     fn visit_field_value(&mut self, field: &'ast FieldValue) {
-        if !is_conditional(field) {
+        if !self.conditions.guard(field) {
             visit::visit_field_value(self, field);
         }
     }
@@ -124,10 +145,11 @@ impl<'ast> Visit<'ast> for Taken {
 impl Taken {
     /// The elements of a list, which may carry `cfg`.
     fn list<'a>(&mut self, elements: impl IntoIterator<Item = &'a Expr>) {
-        elements
-            .into_iter()
-            .filter(|element| !is_conditional(element))
-            .for_each(|element| self.visit_expr(element));
+        for element in elements {
+            if !self.conditions.guard(element) {
+                self.visit_expr(element);
+            }
+        }
     }
 
     /// Adds the type that `expr` takes, where it is `cx.dep::<T>()`, or `cx.dep()` of a value whose type is `wanted`.

@@ -87,7 +87,7 @@ impl<W: Workflow> Sim<W> {
     /// # }
     /// ```
     pub fn stub_seq<S: Step>(self, answers: Vec<Result<S::Output, S::Error>>) -> Self {
-        let answers = answers.iter().map(|answer| Behaviour::fixed(encode_result::<S>(answer)));
+        let answers = answers.into_iter().map(|answer| Behaviour::fixed(encode_result::<S>(answer)));
         self.script(|scripts| scripts.of::<S>().first.extend(answers))
     }
 
@@ -104,7 +104,7 @@ impl<W: Workflow> Sim<W> {
     /// # }
     /// ```
     pub fn fail_times<S: Step>(self, times: usize, error: S::Error) -> Self {
-        let failure = Behaviour::fixed(encode_result::<S>(&Err(error)));
+        let failure = Behaviour::fixed(encode_result::<S>(Err(error)));
         self.script(|scripts| scripts.of::<S>().first.extend(std::iter::repeat_n(failure, times)))
     }
 

@@ -84,13 +84,13 @@ impl<W: Workflow, S: Step> When<W, S> {
 
     /// Answers the next such calls in order; after them others may fit. See [`Sim::stub_seq`].
     pub fn stub_seq(self, answers: Vec<Result<S::Output, S::Error>>) -> Sim<W> {
-        let first = answers.iter().map(|answer| Behaviour::fixed(encode_result::<S>(answer))).collect();
+        let first = answers.into_iter().map(|answer| Behaviour::fixed(encode_result::<S>(answer))).collect();
         self.add(Answers { first, then: None })
     }
 
     /// Lets the next `times` such calls fail; see [`Sim::fail_times`].
     pub fn fail_times(self, times: usize, error: S::Error) -> Sim<W> {
-        let failure = Behaviour::fixed(encode_result::<S>(&Err(error)));
+        let failure = Behaviour::fixed(encode_result::<S>(Err(error)));
         self.add(Answers { first: vec![failure; times], then: None })
     }
 

@@ -48,7 +48,7 @@ impl Behaviour {
     pub(crate) fn typed<S: Step>(
         answer: impl Fn(S::Args) -> Result<S::Output, S::Error> + Send + Sync + 'static,
     ) -> Self {
-        Self::stub(move |_, args| encode_result::<S>(&answer(S::decode(&args)?)))
+        Self::stub(move |_, args| encode_result::<S>(answer(S::decode(&args)?)))
     }
 
     /// Answers calls of `S` with a future.
@@ -60,7 +60,7 @@ impl Behaviour {
     ) -> Self {
         Self::Stub(Arc::new(move |cx, args| {
             let answer = S::decode(&args).map(|args| answer(cx, args));
-            Box::pin(async move { encode_result::<S>(&answer?.await) })
+            Box::pin(async move { encode_result::<S>(answer?.await) })
         }))
     }
 
@@ -79,7 +79,7 @@ impl Behaviour {
         outcome: impl Fn(S::Args) -> Result<S::Output, S::Error> + Send + Sync + 'static,
     ) -> Self {
         assert_may_be_in_doubt::<S>();
-        Self::HandOver(wait, Arc::new(move |args| encode_result::<S>(&outcome(S::decode(args)?))))
+        Self::HandOver(wait, Arc::new(move |args| encode_result::<S>(outcome(S::decode(args)?))))
     }
 
     /// Does nothing within its timeout, or fails without knowing what happened.
