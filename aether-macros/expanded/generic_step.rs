@@ -21,6 +21,12 @@
 struct first<T, __otherwise1> {
     __marker: ::core::marker::PhantomData<fn() -> (T, __otherwise1)>,
 }
+impl<
+    T: Clone + ::aether::__private::Recordable,
+    __otherwise1: Into<T> + ::aether::__private::Recordable,
+> ::aether::__private::Signature for first<T, __otherwise1> {
+    type Returned = Result<T>;
+}
 #[allow(unused, deprecated, clippy::all, clippy::pedantic, clippy::nursery)]
 impl<
     T: Clone + ::aether::__private::Recordable,
@@ -40,8 +46,6 @@ impl<
         allows: &[],
     };
     type Args = (::std::vec::Vec<T>, __otherwise1);
-    type Output = <Result<T> as ::aether::__private::Returns>::Ok;
-    type Error = <Result<T> as ::aether::__private::Returns>::Err;
     fn encode(
         args: &(::std::vec::Vec<T>, __otherwise1),
     ) -> ::core::result::Result<
@@ -85,23 +89,14 @@ impl<
     fn call(
         cx: ::aether::__private::StepCx,
         args: Self::Args,
-    ) -> ::aether::__private::BoxFuture<
-        'static,
-        ::core::result::Result<Self::Output, Self::Error>,
-    > {
+    ) -> ::aether::__private::BoxFuture<'static, Self::Returned> {
         ::aether::__private::marks::replayed();
         let (items, otherwise) = args;
         ::aether::__private::step_body(Self::__body(cx, items, otherwise))
     }
-    fn classify(error: &Self::Error) -> ::aether::__private::FailureClass {
+    fn classify(returned: &Self::Returned) -> ::aether::__private::ErrorClass {
         use ::aether::__private::{ClassOfKnown as _, ClassOfOther as _};
-        (&&::aether::__private::ClassOf(error)).class_of()
-    }
-    fn retry_after(
-        error: &Self::Error,
-    ) -> ::core::option::Option<::core::time::Duration> {
-        use ::aether::__private::{ClassOfKnown as _, ClassOfOther as _};
-        (&&::aether::__private::ClassOf(error)).retry_after_of()
+        (&::aether::__private::ClassOf(returned)).class_of()
     }
 }
 impl<
@@ -151,10 +146,7 @@ fn first<
     otherwise: __otherwise1,
 ) -> ::aether::__private::BoxEffect<
     '__cx,
-    ::core::result::Result<
-        <Result<T> as ::aether::__private::Returns>::Ok,
-        ::aether::__private::StepError<<Result<T> as ::aether::__private::Returns>::Err>,
-    >,
+    <Result<T> as ::aether::__private::Returns>::Called,
 > {
     let cx = ::aether::__private::AsCx::as_cx(cx);
     ::aether::__private::call_step::<

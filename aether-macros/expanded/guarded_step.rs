@@ -16,6 +16,9 @@
     clippy::nursery
 )]
 struct pay {}
+impl ::aether::__private::Signature for pay {
+    type Returned = Result<Receipt>;
+}
 #[allow(unused, deprecated, clippy::all, clippy::pedantic, clippy::nursery)]
 impl ::aether::__private::Step for pay {
     const DEF: &'static ::aether::__private::StepDef = &::aether::__private::StepDef {
@@ -51,8 +54,6 @@ impl ::aether::__private::Step for pay {
         allows: &[],
     };
     type Args = u64;
-    type Output = <Result<Receipt> as ::aether::__private::Returns>::Ok;
-    type Error = <Result<Receipt> as ::aether::__private::Returns>::Err;
     fn encode(
         args: &u64,
     ) -> ::core::result::Result<
@@ -79,22 +80,13 @@ impl ::aether::__private::Step for pay {
     fn call(
         cx: ::aether::__private::StepCx,
         args: Self::Args,
-    ) -> ::aether::__private::BoxFuture<
-        'static,
-        ::core::result::Result<Self::Output, Self::Error>,
-    > {
+    ) -> ::aether::__private::BoxFuture<'static, Self::Returned> {
         let cents = args;
         ::aether::__private::step_body(Self::__body(cx, cents))
     }
-    fn classify(error: &Self::Error) -> ::aether::__private::FailureClass {
+    fn classify(returned: &Self::Returned) -> ::aether::__private::ErrorClass {
         use ::aether::__private::{ClassOfKnown as _, ClassOfOther as _};
-        (&&::aether::__private::ClassOf(error)).class_of()
-    }
-    fn retry_after(
-        error: &Self::Error,
-    ) -> ::core::option::Option<::core::time::Duration> {
-        use ::aether::__private::{ClassOfKnown as _, ClassOfOther as _};
-        (&&::aether::__private::ClassOf(error)).retry_after_of()
+        (&::aether::__private::ClassOf(returned)).class_of()
     }
     fn needs_approval(args: &Self::Args) -> bool {
         let cents = args;
@@ -163,12 +155,7 @@ fn pay<'__cx>(
     cents: u64,
 ) -> ::aether::__private::BoxEffect<
     '__cx,
-    ::core::result::Result<
-        <Result<Receipt> as ::aether::__private::Returns>::Ok,
-        ::aether::__private::StepError<
-            <Result<Receipt> as ::aether::__private::Returns>::Err,
-        >,
-    >,
+    <Result<Receipt> as ::aether::__private::Returns>::Called,
 > {
     let cx = ::aether::__private::AsCx::as_cx(cx);
     ::aether::__private::call_step::<

@@ -17,6 +17,9 @@
     clippy::nursery
 )]
 struct Agent_look {}
+impl ::aether::__private::Signature for Agent_look {
+    type Returned = Result<u32>;
+}
 #[allow(unused, deprecated, clippy::all, clippy::pedantic, clippy::nursery)]
 impl ::aether::__private::Step for Agent_look {
     const DEF: &'static ::aether::__private::StepDef = &::aether::__private::StepDef {
@@ -33,8 +36,6 @@ impl ::aether::__private::Step for Agent_look {
         allows: &[],
     };
     type Args = Agent;
-    type Output = <Result<u32> as ::aether::__private::Returns>::Ok;
-    type Error = <Result<u32> as ::aether::__private::Returns>::Err;
     fn encode(
         args: &Agent,
     ) -> ::core::result::Result<
@@ -61,22 +62,13 @@ impl ::aether::__private::Step for Agent_look {
     fn call(
         cx: ::aether::__private::StepCx,
         args: Self::Args,
-    ) -> ::aether::__private::BoxFuture<
-        'static,
-        ::core::result::Result<Self::Output, Self::Error>,
-    > {
+    ) -> ::aether::__private::BoxFuture<'static, Self::Returned> {
         let at = args;
         ::aether::__private::step_body(<Agent>::__body_look(cx, at))
     }
-    fn classify(error: &Self::Error) -> ::aether::__private::FailureClass {
+    fn classify(returned: &Self::Returned) -> ::aether::__private::ErrorClass {
         use ::aether::__private::{ClassOfKnown as _, ClassOfOther as _};
-        (&&::aether::__private::ClassOf(error)).class_of()
-    }
-    fn retry_after(
-        error: &Self::Error,
-    ) -> ::core::option::Option<::core::time::Duration> {
-        use ::aether::__private::{ClassOfKnown as _, ClassOfOther as _};
-        (&&::aether::__private::ClassOf(error)).retry_after_of()
+        (&::aether::__private::ClassOf(returned)).class_of()
     }
 }
 impl Agent_look {
@@ -110,6 +102,9 @@ impl Agent_look {
     clippy::nursery
 )]
 pub struct Agent_run {}
+impl ::aether::__private::Signature for Agent_run {
+    type Returned = Result<u32>;
+}
 #[allow(unused, deprecated, clippy::all, clippy::pedantic, clippy::nursery)]
 impl ::aether::__private::Workflow for Agent_run {
     const DEF: &'static ::aether::__private::WorkflowDef = &::aether::__private::WorkflowDef {
@@ -151,8 +146,6 @@ impl ::aether::__private::Workflow for Agent_run {
     };
     const ARGUMENTS: &'static [&'static ::core::primitive::str] = &["agent"];
     type Input = Agent;
-    type Output = <Result<u32> as ::aether::__private::Returns>::Ok;
-    type Error = <Result<u32> as ::aether::__private::Returns>::Err;
     fn encode(
         args: &Agent,
     ) -> ::core::result::Result<
@@ -179,10 +172,7 @@ impl ::aether::__private::Workflow for Agent_run {
     fn run(
         cx: ::aether::__private::Cx,
         args: Self::Input,
-    ) -> ::aether::__private::BoxFuture<
-        'static,
-        ::core::result::Result<Self::Output, Self::Error>,
-    > {
+    ) -> ::aether::__private::BoxFuture<'static, Self::Returned> {
         let agent = args;
         ::aether::__private::workflow_body(<Agent>::__body_run(cx, agent))
     }
@@ -210,12 +200,7 @@ impl Agent {
         at: &Agent,
     ) -> ::aether::__private::BoxEffect<
         '__cx,
-        ::core::result::Result<
-            <Result<u32> as ::aether::__private::Returns>::Ok,
-            ::aether::__private::StepError<
-                <Result<u32> as ::aether::__private::Returns>::Err,
-            >,
-        >,
+        <Result<u32> as ::aether::__private::Returns>::Called,
     > {
         let cx = ::aether::__private::AsCx::as_cx(cx);
         ::aether::__private::call_step::<

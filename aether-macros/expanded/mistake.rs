@@ -16,6 +16,9 @@
     clippy::nursery
 )]
 struct flow {}
+impl ::aether::__private::Signature for flow {
+    type Returned = Result<u32>;
+}
 #[allow(unused, deprecated, clippy::all, clippy::pedantic, clippy::nursery)]
 impl ::aether::__private::Workflow for flow {
     const DEF: &'static ::aether::__private::WorkflowDef = &::aether::__private::WorkflowDef {
@@ -32,8 +35,6 @@ impl ::aether::__private::Workflow for flow {
         allows: &[],
     };
     type Input = u32;
-    type Output = <Result<u32> as ::aether::__private::Returns>::Ok;
-    type Error = <Result<u32> as ::aether::__private::Returns>::Err;
     fn encode(
         args: &u32,
     ) -> ::core::result::Result<
@@ -50,10 +51,7 @@ impl ::aether::__private::Workflow for flow {
     fn run(
         cx: ::aether::__private::Cx,
         args: Self::Input,
-    ) -> ::aether::__private::BoxFuture<
-        'static,
-        ::core::result::Result<Self::Output, Self::Error>,
-    > {
+    ) -> ::aether::__private::BoxFuture<'static, Self::Returned> {
         ::core::unreachable!()
     }
 }

@@ -17,6 +17,9 @@
     clippy::nursery
 )]
 pub struct send {}
+impl ::aether::__private::Signature for send {
+    type Returned = Result<Receipt>;
+}
 #[allow(unused, deprecated, clippy::all, clippy::pedantic, clippy::nursery)]
 impl ::aether::__private::Step for send {
     const DEF: &'static ::aether::__private::StepDef = &::aether::__private::StepDef {
@@ -48,8 +51,6 @@ impl ::aether::__private::Step for send {
         ],
     };
     type Args = (::std::string::String, ::core::option::Option<::std::string::String>);
-    type Output = <Result<Receipt> as ::aether::__private::Returns>::Ok;
-    type Error = <Result<Receipt> as ::aether::__private::Returns>::Err;
     fn encode(
         args: &(::std::string::String, ::core::option::Option<::std::string::String>),
     ) -> ::core::result::Result<
@@ -93,22 +94,13 @@ impl ::aether::__private::Step for send {
     fn call(
         cx: ::aether::__private::StepCx,
         args: Self::Args,
-    ) -> ::aether::__private::BoxFuture<
-        'static,
-        ::core::result::Result<Self::Output, Self::Error>,
-    > {
+    ) -> ::aether::__private::BoxFuture<'static, Self::Returned> {
         let (to, copies) = args;
         ::aether::__private::step_body(Self::__body(cx, to, copies))
     }
-    fn classify(error: &Self::Error) -> ::aether::__private::FailureClass {
+    fn classify(returned: &Self::Returned) -> ::aether::__private::ErrorClass {
         use ::aether::__private::{ClassOfKnown as _, ClassOfOther as _};
-        (&&::aether::__private::ClassOf(error)).class_of()
-    }
-    fn retry_after(
-        error: &Self::Error,
-    ) -> ::core::option::Option<::core::time::Duration> {
-        use ::aether::__private::{ClassOfKnown as _, ClassOfOther as _};
-        (&&::aether::__private::ClassOf(error)).retry_after_of()
+        (&::aether::__private::ClassOf(returned)).class_of()
     }
     fn business_key(args: &Self::Args) -> ::core::option::Option<::std::string::String> {
         ::aether::__private::marks::allow_clock();
@@ -189,12 +181,7 @@ pub fn send<'__cx>(
     copies: Option<&str>,
 ) -> ::aether::__private::BoxEffect<
     '__cx,
-    ::core::result::Result<
-        <Result<Receipt> as ::aether::__private::Returns>::Ok,
-        ::aether::__private::StepError<
-            <Result<Receipt> as ::aether::__private::Returns>::Err,
-        >,
-    >,
+    <Result<Receipt> as ::aether::__private::Returns>::Called,
 > {
     let cx = ::aether::__private::AsCx::as_cx(cx);
     ::aether::__private::call_step::<

@@ -18,6 +18,9 @@ durable::__private::inventory::submit! {
     clippy::nursery
 )]
 struct triage {}
+impl durable::__private::Signature for triage {
+    type Returned = Result<Verdict>;
+}
 #[allow(unused, deprecated, clippy::all, clippy::pedantic, clippy::nursery)]
 impl durable::__private::Workflow for triage {
     const DEF: &'static durable::__private::WorkflowDef = &durable::__private::WorkflowDef {
@@ -130,8 +133,6 @@ impl durable::__private::Workflow for triage {
     };
     const ARGUMENTS: &'static [&'static ::core::primitive::str] = &["ticket", "note"];
     type Input = (Ticket, ::std::string::String);
-    type Output = <Result<Verdict> as durable::__private::Returns>::Ok;
-    type Error = <Result<Verdict> as durable::__private::Returns>::Err;
     fn encode(
         args: &(Ticket, ::std::string::String),
     ) -> ::core::result::Result<
@@ -171,10 +172,7 @@ impl durable::__private::Workflow for triage {
     fn run(
         cx: durable::__private::Cx,
         args: Self::Input,
-    ) -> durable::__private::BoxFuture<
-        'static,
-        ::core::result::Result<Self::Output, Self::Error>,
-    > {
+    ) -> durable::__private::BoxFuture<'static, Self::Returned> {
         let (ticket, note) = args;
         durable::__private::workflow_body(async move {
             let (cx, (ticket, note)) = (cx, (ticket, note));

@@ -8,9 +8,11 @@ use std::time::Duration;
 
 use aether_core::definition::def::{OnUnknown, Retry, StepDef, StepOptions};
 use aether_core::failure::Failure;
-use aether_core::outcome::{Classify as _, EffectClass, FailureClass};
+use aether_core::outcome::EffectClass;
 use aether_core::payload::{Payload, PayloadError};
-use aether_core::step::{Body, BodyResult, RegisteredStep, Step, StepBody, StepCx, Undo};
+use aether_core::step::{
+    Body, BodyResult, ErrorClass, RegisteredStep, Signature, Step, StepBody, StepCx, Undo,
+};
 use aether_core::trace::TraceContext;
 use aether_effects::recorded_error::body_error;
 use futures_util::future::{BoxFuture, Either, select};

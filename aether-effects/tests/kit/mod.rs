@@ -26,6 +26,9 @@ use tokio::net::{TcpListener, TcpStream};
 macro_rules! workflow {
     ($name:ident($cx:ident, $input:ident: $in:ty) -> $out:ty $body:block) => {
         struct $name;
+        impl aether_core::step::Signature for $name {
+            type Returned = aether_core::failure::Result<$out>;
+        }
         impl aether_core::workflow::Workflow for $name {
             const DEF: &'static aether_core::definition::def::WorkflowDef =
                 &aether_core::definition::def::WorkflowDef {
@@ -42,8 +45,6 @@ macro_rules! workflow {
                     allows: &[],
                 };
             type Input = $in;
-            type Output = $out;
-            type Error = aether_core::failure::Failure;
             fn encode(
                 input: &$in,
             ) -> Result<aether_core::payload::Payload, aether_core::payload::PayloadError> {
@@ -73,6 +74,9 @@ macro_rules! step {
     ($(#[doc = $doc:literal])? $name:ident($cx:ident, $arg:ident: $in:ty) -> $out:ty, $options:expr, $body:block) => {
         #[allow(non_camel_case_types)]
         struct $name;
+        impl aether_core::step::Signature for $name {
+            type Returned = aether_core::failure::Result<$out>;
+        }
         impl aether_core::step::Step for $name {
             const DEF: &'static aether_core::definition::def::StepDef = &aether_core::definition::def::StepDef {
                 name: stringify!($name),
@@ -84,8 +88,6 @@ macro_rules! step {
                 allows: &[],
             };
             type Args = $in;
-            type Output = $out;
-            type Error = aether_core::failure::Failure;
             fn encode(arg: &$in) -> Result<aether_core::payload::Payload, aether_core::payload::PayloadError> {
                 aether_core::step::ArgsEncoder::new().field(stringify!($arg), arg).finish()
             }
@@ -98,8 +100,8 @@ macro_rules! step {
             ) -> futures_util::future::BoxFuture<'static, aether_core::failure::Result<$out>> {
                 Box::pin(async move { $body })
             }
-            fn classify(error: &aether_core::failure::Failure) -> aether_core::outcome::FailureClass {
-                error.class()
+            fn classify(returned: &aether_core::failure::Result<$out>) -> aether_core::step::ErrorClass {
+                returned.as_ref().err().map(aether_core::step::ErrorClass::of).unwrap_or_default()
             }
         }
     };

@@ -4,8 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use aether::definition::{Step, Workflow};
-use aether::definition::{StepDef, StepOptions};
+use aether::definition::{ErrorClass, Signature, Step, StepDef, StepOptions, Workflow};
 use aether::effect::{EffectClass, Payload, PayloadError};
 use aether::engine::EngineBuilder;
 use aether::error::{BuildError, RunError, Unconfirmed};
