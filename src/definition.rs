@@ -10,5 +10,7 @@ pub use aether_core::definition::{
     DefinedAllow, DefinedChange, DefinedCode, DefinedState, Definition, DefinitionDiff, DefinitionError,
     Difference, PlaceDiff, RaisedMark, Site, Verdict, combined_fingerprint, diff,
 };
-pub use aether_core::step::{ErrorClass, Recordable, RecordableError, Returning, Returns, Signature, Step};
+pub use aether_core::step::{
+    Answers, ErrorClass, Recordable, RecordableError, Returning, Returns, Signature, Step,
+};
 pub use aether_core::workflow::Workflow;

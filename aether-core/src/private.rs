@@ -16,7 +16,8 @@ pub use crate::run::program::RegisteredWorkflow;
 pub use crate::step::body::{ErrorClass, RegisteredStep, Step, Undo, linked_step};
 pub use crate::step::context::StepCx;
 pub use crate::step::recordable::{
-    ArgsDecoder, ArgsEncoder, Argument, Recordable, RecordableError, Returns, Signature, Taken, taken,
+    Answers, ArgsDecoder, ArgsEncoder, Argument, Recordable, RecordableError, Returns, Signature, Taken,
+    taken,
 };
 pub use crate::step::shapes::{Former, FormerOf, Shaped, former, read_shapes};
 pub use crate::step::tool::{Tool, ToolSchema};

@@ -27,7 +27,7 @@ pub use contents::NoContents;
 pub use context::{Changed, StepCx};
 pub use interceptor::{BodyCall, Interceptor};
 pub use recordable::{
-    ArgsDecoder, ArgsEncoder, Argument, Recordable, RecordableError, Returning, Returns, Signature,
+    Answers, ArgsDecoder, ArgsEncoder, Argument, Recordable, RecordableError, Returning, Returns, Signature,
 };
 pub use redacting::redacted_here;
 pub use tool::{Tool, ToolSchema};

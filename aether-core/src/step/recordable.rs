@@ -68,18 +68,31 @@ pub trait RecordableError: Recordable + Debug + Display + Sync {}
 #[diagnostic::do_not_recommend]
 impl<T: Recordable + Debug + Display + Sync> RecordableError for T {}
 
+/// What a workflow gets that calls a step with this return type. It asks for nothing that [`Returns`] does, so that a type
+/// that cannot be recorded is told once.
+#[diagnostic::on_unimplemented(
+    message = "a step or workflow returns a `Result`, not `{Self}`",
+    label = "return `aether::Result<..>` or `Result<.., YourError>`"
+)]
+pub trait Answers {
+    /// The value, or why there is none.
+    type Called;
+}
+
+impl<T, E> Answers for Result<T, E> {
+    type Called = Result<T, StepError<E>>;
+}
+
 /// The return type of a step or workflow function: a `Result`.
 #[diagnostic::on_unimplemented(
     message = "a step or workflow returns a `Result`, not `{Self}`",
     label = "return `aether::Result<..>` or `Result<.., YourError>`"
 )]
-pub trait Returns: Send + 'static {
+pub trait Returns: Answers<Called: Send> + Send + 'static {
     /// Type of the value.
     type Ok: Recordable;
     /// Type of the error.
     type Err: RecordableError;
-    /// What a workflow gets that calls a step with this result.
-    type Called: Send;
     /// It, from that `Result`.
     fn of(result: Result<Self::Ok, Self::Err>) -> Self;
     /// Converts it into that `Result`.
@@ -93,8 +106,6 @@ pub trait Returns: Send + 'static {
 impl<T: Recordable, E: RecordableError> Returns for Result<T, E> {
     type Ok = T;
     type Err = E;
-    type Called = Result<T, StepError<E>>;
-
     fn of(result: Self) -> Self {
         result
     }

@@ -19,7 +19,7 @@ use crate::run::fault::Fault;
 use crate::run::program::Children;
 use crate::run::replayed_log::LogScope;
 use crate::step::body::{Body, Step, StepBody};
-use crate::step::recordable::Returns;
+use crate::step::recordable::{Answers, Returns};
 use crate::step::tool::Tool;
 use crate::store::schedules::tick_of_run;
 use crate::vocabulary::budget::Budget;
@@ -450,7 +450,7 @@ fn unreadable<E>(ticket: &Ticket<'_>, error: &PayloadError) -> StepError<E> {
 pub fn call_step<S: Step>(
     cx: &mut Cx,
     args: Result<Payload, PayloadError>,
-) -> BoxEffect<'_, <S::Returned as Returns>::Called> {
+) -> BoxEffect<'_, <S::Returned as Answers>::Called> {
     cx.call::<S::Returned>(CallSpec {
         name: S::DEF.name.into(),
         path: S::DEF.path.into(),

@@ -337,7 +337,7 @@ fn step_call_fn(shape: &Shape, body: &TokenStream) -> TokenStream {
     let ret = &shape.ret;
     // An error about the result points at the return type here as in the implementation, and so is told once.
     let p = placed_at(p, ret.span());
-    let output = quote_spanned!(ret.span()=> <#ret as #p::Returns>::Called);
+    let output = quote_spanned!(ret.span()=> <#ret as #p::Answers>::Called);
     let args = shape.args.iter().map(|Arg { ident, ty, .. }| quote!(#ident: #ty)).collect();
     call_function(shape, args, &output, body)
 }
