@@ -46,7 +46,7 @@ pub trait Step: Returning + Sized + Send + Sync + 'static {
     /// Calls the body.
     fn call(cx: StepCx, args: Self::Args) -> BoxFuture<'static, Self::Returned>;
 
-    /// What the error that the body returned says of another attempt.
+    /// What the error that the body returned says of another attempt. Asked of no value.
     fn classify(returned: &Self::Returned) -> ErrorClass;
 
     /// The business key of a call, where the step declares one.
@@ -302,7 +302,7 @@ impl<S: Step> Body for StepBody<S> {
     fn failure(&self, error: &Payload) -> Result<BodyError, PayloadError> {
         let returned = S::returned(Err(error.decode()?));
         let message = S::error(&returned).map(ToString::to_string).unwrap_or_default();
-        let ErrorClass { class, retry_after } = S::classify(&returned);
+        let ErrorClass { class, retry_after } = class_of::<S>(&returned);
         Ok(BodyError { error: error.clone(), message, class, retry_after })
     }
 
@@ -349,8 +349,13 @@ pub fn encode_result<S: Step>(result: Result<S::Output, S::Error>) -> BodyResult
     encode_returned::<S>(S::returned(result))
 }
 
+/// The class of the error, where one was returned.
+fn class_of<S: Step>(returned: &S::Returned) -> ErrorClass {
+    S::error(returned).map(|_| S::classify(returned)).unwrap_or_default()
+}
+
 fn encode_returned<S: Step>(returned: S::Returned) -> BodyResult {
-    let ErrorClass { class, retry_after } = S::classify(&returned);
+    let ErrorClass { class, retry_after } = class_of::<S>(&returned);
     Ok(match S::into_result(returned) {
         Ok(value) => Ok(Payload::encode(&value)?),
         Err(error) => {

@@ -74,9 +74,16 @@ impl<T: Recordable + Debug + Display + Sync> RecordableError for T {}
     message = "a step or workflow returns a `Result`, not `{Self}`",
     label = "return `aether::Result<..>` or `Result<.., YourError>`"
 )]
-pub trait Answers {
+pub trait Answers: sealed::Sealed {
     /// The value, or why there is none.
     type Called;
+}
+
+mod sealed {
+    /// That a type is a `Result`.
+    pub trait Sealed {}
+
+    impl<T, E> Sealed for Result<T, E> {}
 }
 
 impl<T, E> Answers for Result<T, E> {

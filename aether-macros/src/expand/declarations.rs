@@ -43,6 +43,7 @@ pub(crate) fn trait_impl(shape: &Shape, name: &str, items: &TokenStream) -> Toke
     let returned = placed_at(shape.ret.to_token_stream(), shape.ret.span());
     quote! {
         #(#cfgs)*
+        #[allow(deprecated, clippy::all, clippy::pedantic, clippy::nursery)]
         impl #generics #p::Signature for #ident #types #bounds { type Returned = #returned; }
         #(#cfgs)*
         #[allow(unused, deprecated, clippy::all, clippy::pedantic, clippy::nursery)]
