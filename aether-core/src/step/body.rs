@@ -10,10 +10,10 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 
-use crate::definition::def::{Probe, StepDef};
+use crate::definition::def::{Approval, OnUnknown, Probe, StepDef};
 use crate::definition::linked::{Linked, LinkedCode, Mentioned, linked_items};
 use crate::step::context::StepCx;
-use crate::step::recordable::Returning;
+use crate::step::recordable::{Recordable, Returning, Returns};
 use crate::vocabulary::budget::{Spend, Spent};
 use crate::vocabulary::deps::{Deps, Need};
 use crate::vocabulary::failure::Failure;
@@ -49,22 +49,23 @@ pub trait Step: Returning + Sized + Send + Sync + 'static {
     /// What the error that the body returned says of another attempt. Asked of no value.
     fn classify(returned: &Self::Returned) -> ErrorClass;
 
-    /// The business key of a call, where the step declares one.
+    /// The business key of a call. Asked of a step that declares one (`StepOptions::keyed`).
     fn business_key(_args: &Self::Args) -> Option<String> {
         None
     }
 
-    /// Whether a call with these arguments needs approval, where the step declares `approval` as a function.
+    /// Whether a call with these arguments needs approval. Asked of a step that declares `approval` as a function
+    /// (`Approval::ByArguments`).
     fn needs_approval(_args: &Self::Args) -> bool {
         false
     }
 
-    /// The step that undoes a call, where this step declares one; `output` is absent where the call failed half-way.
+    /// The step that undoes a call. Asked of a step that declares one (`StepOptions::compensated`); `output` is absent where the call failed half-way.
     fn compensation(_args: Self::Args, _output: Option<Self::Output>) -> Option<Undo> {
         None
     }
 
-    /// Finds out whether a call of unknown outcome happened, where the step declares a probe.
+    /// Finds out whether a call of unknown outcome happened. Asked of a step that declares a probe (`OnUnknown::Probe`).
     fn probe(
         _cx: StepCx,
         _args: Self::Args,
@@ -282,13 +283,8 @@ impl<S> Debug for StepBody<S> {
 
 impl<S: Step> Body for StepBody<S> {
     fn call(&self, cx: StepCx, args: &Payload) -> BoxFuture<'static, BodyResult> {
-        match S::decode(args) {
-            Ok(args) => {
-                let body = S::call(cx, args);
-                Box::pin(async move { encode_returned::<S>(body.await) })
-            }
-            Err(error) => Box::pin(std::future::ready(Err(error))),
-        }
+        let body = S::decode(args).map(|args| S::call(cx, args));
+        encoded(body, S::classify)
     }
 
     fn check(&self, args: &Payload) -> Result<(), PayloadError> {
@@ -300,14 +296,14 @@ impl<S: Step> Body for StepBody<S> {
     }
 
     fn failure(&self, error: &Payload) -> Result<BodyError, PayloadError> {
-        let returned = S::returned(Err(error.decode()?));
-        let message = S::error(&returned).map(ToString::to_string).unwrap_or_default();
-        let ErrorClass { class, retry_after } = class_of::<S>(&returned);
-        Ok(BodyError { error: error.clone(), message, class, retry_after })
+        failed(error, S::classify)
     }
 
     fn business_key(&self, args: &Payload) -> Result<Option<String>, PayloadError> {
-        Ok(S::business_key(&S::decode(args)?))
+        if const { S::DEF.options.keyed } {
+            return Ok(S::business_key(&S::decode(args)?));
+        }
+        Ok(None)
     }
 
     fn canonical_args(&self, args: &Payload) -> Result<Payload, PayloadError> {
@@ -315,28 +311,27 @@ impl<S: Step> Body for StepBody<S> {
     }
 
     fn needs_approval(&self, args: &Payload) -> Result<bool, PayloadError> {
-        Ok(S::needs_approval(&S::decode(args)?))
+        if const { matches!(S::DEF.options.approval, Approval::ByArguments) } {
+            return Ok(S::needs_approval(&S::decode(args)?));
+        }
+        Ok(false)
     }
 
     fn compensation(&self, args: &Payload, output: Option<&Payload>) -> Result<Option<Undo>, PayloadError> {
-        Ok(S::compensation(S::decode(args)?, output.map(Payload::decode).transpose()?))
+        if const { S::DEF.options.compensated } {
+            return Ok(S::compensation(S::decode(args)?, output.map(Payload::decode).transpose()?));
+        }
+        Ok(None)
     }
 
     fn probe(&self, cx: StepCx, args: &Payload) -> Option<BoxFuture<'static, ProbeResult>> {
-        match S::decode(args) {
-            Ok(args) => {
-                let probe = S::probe(cx, args)?;
-                Some(Box::pin(async move {
-                    Ok(match probe.await {
-                        Ok(Probe::Happened(value)) => Ok(Probe::Happened(Payload::encode(&value)?)),
-                        Ok(Probe::DidNotHappen) => Ok(Probe::DidNotHappen),
-                        Ok(Probe::Unknown) => Ok(Probe::Unknown),
-                        Err(failure) => Err(failure),
-                    })
-                }))
-            }
-            Err(error) => Some(Box::pin(std::future::ready(Err(error)))),
+        if const { matches!(S::DEF.options.on_unknown, OnUnknown::Probe) } {
+            return match S::decode(args) {
+                Ok(args) => S::probe(cx, args).map(probed),
+                Err(error) => Some(Box::pin(std::future::ready(Err(error)))),
+            };
         }
+        None
     }
 }
 
@@ -346,17 +341,52 @@ impl<S: Step> Body for StepBody<S> {
 /// # Errors
 /// [`PayloadError`] when the value or the error does not serialize.
 pub fn encode_result<S: Step>(result: Result<S::Output, S::Error>) -> BodyResult {
-    encode_returned::<S>(S::returned(result))
+    encode_returned(S::returned(result), S::classify)
+}
+
+// What follows is generic over what is returned, and not over the step: programs have fewer types of results than steps.
+
+/// What [`Step::classify`] is.
+type Classifier<R> = fn(&R) -> ErrorClass;
+
+fn encoded<R: Returns>(
+    body: Result<BoxFuture<'static, R>, PayloadError>,
+    classify: Classifier<R>,
+) -> BoxFuture<'static, BodyResult> {
+    match body {
+        Ok(body) => Box::pin(async move { encode_returned(body.await, classify) }),
+        Err(error) => Box::pin(std::future::ready(Err(error))),
+    }
+}
+
+fn probed<T: Recordable>(
+    probe: BoxFuture<'static, Result<Probe<T>, Failure>>,
+) -> BoxFuture<'static, ProbeResult> {
+    Box::pin(async move {
+        Ok(match probe.await {
+            Ok(Probe::Happened(value)) => Ok(Probe::Happened(Payload::encode(&value)?)),
+            Ok(Probe::DidNotHappen) => Ok(Probe::DidNotHappen),
+            Ok(Probe::Unknown) => Ok(Probe::Unknown),
+            Err(failure) => Err(failure),
+        })
+    })
 }
 
 /// The class of the error, where one was returned.
-fn class_of<S: Step>(returned: &S::Returned) -> ErrorClass {
-    S::error(returned).map(|_| S::classify(returned)).unwrap_or_default()
+fn class_of<R: Returns>(returned: &R, classify: Classifier<R>) -> ErrorClass {
+    returned.error().map(|_| classify(returned)).unwrap_or_default()
 }
 
-fn encode_returned<S: Step>(returned: S::Returned) -> BodyResult {
-    let ErrorClass { class, retry_after } = class_of::<S>(&returned);
-    Ok(match S::into_result(returned) {
+fn failed<R: Returns>(error: &Payload, classify: Classifier<R>) -> Result<BodyError, PayloadError> {
+    let returned = R::of(Err(error.decode()?));
+    let message = returned.error().map(ToString::to_string).unwrap_or_default();
+    let ErrorClass { class, retry_after } = class_of(&returned, classify);
+    Ok(BodyError { error: error.clone(), message, class, retry_after })
+}
+
+fn encode_returned<R: Returns>(returned: R, classify: Classifier<R>) -> BodyResult {
+    let ErrorClass { class, retry_after } = class_of(&returned, classify);
+    Ok(match returned.into_result() {
         Ok(value) => Ok(Payload::encode(&value)?),
         Err(error) => {
             let message = error.to_string();

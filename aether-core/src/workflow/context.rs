@@ -10,7 +10,7 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 
-use crate::definition::def::{Retry, START, StepOptions, WorkflowDef};
+use crate::definition::def::{Retry, START, StepDef, StepOptions, WorkflowDef};
 use crate::journal::version_marks::Mark;
 use crate::perform::attempts::{answer_step, execute_step};
 use crate::perform::call::{CallSpec, CountsIn, any_answer};
@@ -451,13 +451,22 @@ pub fn call_step<S: Step>(
     cx: &mut Cx,
     args: Result<Payload, PayloadError>,
 ) -> BoxEffect<'_, <S::Returned as Answers>::Called> {
-    cx.call::<S::Returned>(CallSpec {
-        name: S::DEF.name.into(),
-        path: S::DEF.path.into(),
-        options: S::DEF.options,
+    call_defined::<S::Returned>(cx, S::DEF, args, StepBody::<S>::shared())
+}
+
+fn call_defined<'c, R: Returns>(
+    cx: &'c mut Cx,
+    def: &'static StepDef,
+    args: Result<Payload, PayloadError>,
+    body: Arc<dyn Body>,
+) -> BoxEffect<'c, R::Called> {
+    cx.call::<R>(CallSpec {
+        name: def.name.into(),
+        path: def.path.into(),
+        options: def.options,
         args,
-        body: StepBody::<S>::shared(),
-        readable: readable::<<S::Returned as Returns>::Ok, <S::Returned as Returns>::Err>,
+        body,
+        readable: readable::<R::Ok, R::Err>,
         counts_in: CountsIn::Nothing,
         limit: None,
     })

@@ -13,7 +13,7 @@ use crate::run::claim::Run;
 use crate::run::program::{Children, Completion, Encodings};
 use crate::run::replayed_log::EnteredScope;
 use crate::step::body::BodyError;
-use crate::step::recordable::Returning;
+use crate::step::recordable::{Returning, Returns};
 use crate::vocabulary::deps::Need;
 use crate::vocabulary::outcome::FailureClass;
 use crate::vocabulary::payload::{Payload, PayloadError};
@@ -59,9 +59,13 @@ pub(crate) fn run_erased<W: Workflow>(
         let (_run, _scope) = (PolledRun::new(&id), scope.as_ref().map(EnteredScope::new));
         as_workflow_code(|| W::decode(input))?
     };
-    let body = WorkflowCode::of(scope, W::run(cx, input));
-    Ok(Box::pin(async move {
-        Ok(match W::into_result(body.await) {
+    Ok(completed(WorkflowCode::of(scope, W::run(cx, input))))
+}
+
+/// Generic over what is returned, and not over the workflow: programs have fewer types of results than workflows.
+fn completed<R: Returns>(body: WorkflowCode<BoxFuture<'static, R>>) -> BoxFuture<'static, Completion> {
+    Box::pin(async move {
+        Ok(match body.await.into_result() {
             Ok(value) => Ok(Payload::encode(&value)?),
             Err(error) => Err(BodyError {
                 error: Payload::encode(&error)?,
@@ -70,7 +74,7 @@ pub(crate) fn run_erased<W: Workflow>(
                 retry_after: None,
             }),
         })
-    }))
+    })
 }
 
 fn normal_input<W: Workflow>(recorded: &Payload) -> Result<Payload, PayloadError> {
