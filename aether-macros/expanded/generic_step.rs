@@ -21,6 +21,7 @@
 struct first<T, __otherwise1> {
     __marker: ::core::marker::PhantomData<fn() -> (T, __otherwise1)>,
 }
+#[allow(deprecated, clippy::all, clippy::pedantic, clippy::nursery)]
 impl<
     T: Clone + ::aether::__private::Recordable,
     __otherwise1: Into<T> + ::aether::__private::Recordable,
@@ -146,7 +147,7 @@ fn first<
     otherwise: __otherwise1,
 ) -> ::aether::__private::BoxEffect<
     '__cx,
-    <Result<T> as ::aether::__private::Returns>::Called,
+    <Result<T> as ::aether::__private::Answers>::Called,
 > {
     let cx = ::aether::__private::AsCx::as_cx(cx);
     ::aether::__private::call_step::<

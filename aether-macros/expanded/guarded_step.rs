@@ -16,6 +16,7 @@
     clippy::nursery
 )]
 struct pay {}
+#[allow(deprecated, clippy::all, clippy::pedantic, clippy::nursery)]
 impl ::aether::__private::Signature for pay {
     type Returned = Result<Receipt>;
 }
@@ -155,7 +156,7 @@ fn pay<'__cx>(
     cents: u64,
 ) -> ::aether::__private::BoxEffect<
     '__cx,
-    <Result<Receipt> as ::aether::__private::Returns>::Called,
+    <Result<Receipt> as ::aether::__private::Answers>::Called,
 > {
     let cx = ::aether::__private::AsCx::as_cx(cx);
     ::aether::__private::call_step::<

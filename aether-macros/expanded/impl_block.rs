@@ -17,6 +17,7 @@
     clippy::nursery
 )]
 struct Agent_look {}
+#[allow(deprecated, clippy::all, clippy::pedantic, clippy::nursery)]
 impl ::aether::__private::Signature for Agent_look {
     type Returned = Result<u32>;
 }
@@ -102,6 +103,7 @@ impl Agent_look {
     clippy::nursery
 )]
 pub struct Agent_run {}
+#[allow(deprecated, clippy::all, clippy::pedantic, clippy::nursery)]
 impl ::aether::__private::Signature for Agent_run {
     type Returned = Result<u32>;
 }
@@ -200,7 +202,7 @@ impl Agent {
         at: &Agent,
     ) -> ::aether::__private::BoxEffect<
         '__cx,
-        <Result<u32> as ::aether::__private::Returns>::Called,
+        <Result<u32> as ::aether::__private::Answers>::Called,
     > {
         let cx = ::aether::__private::AsCx::as_cx(cx);
         ::aether::__private::call_step::<

@@ -16,6 +16,7 @@
     clippy::nursery
 )]
 struct flow {}
+#[allow(deprecated, clippy::all, clippy::pedantic, clippy::nursery)]
 impl ::aether::__private::Signature for flow {
     type Returned = Result<u32>;
 }

@@ -17,6 +17,7 @@
     clippy::nursery
 )]
 pub struct send {}
+#[allow(deprecated, clippy::all, clippy::pedantic, clippy::nursery)]
 impl ::aether::__private::Signature for send {
     type Returned = Result<Receipt>;
 }
@@ -181,7 +182,7 @@ pub fn send<'__cx>(
     copies: Option<&str>,
 ) -> ::aether::__private::BoxEffect<
     '__cx,
-    <Result<Receipt> as ::aether::__private::Returns>::Called,
+    <Result<Receipt> as ::aether::__private::Answers>::Called,
 > {
     let cx = ::aether::__private::AsCx::as_cx(cx);
     ::aether::__private::call_step::<

@@ -18,6 +18,7 @@ durable::__private::inventory::submit! {
     clippy::nursery
 )]
 struct triage {}
+#[allow(deprecated, clippy::all, clippy::pedantic, clippy::nursery)]
 impl durable::__private::Signature for triage {
     type Returned = Result<Verdict>;
 }
