@@ -1,7 +1,9 @@
 //! Chromium, driven over WebDriver. `scripts/test` installs it.
 
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use fantoccini::{Client, ClientBuilder};
 use serde_json::{Value, json};
@@ -11,15 +13,26 @@ use tempfile::TempDir;
 pub(crate) struct Browser {
     pub(crate) page: Client,
     driver: Child,
+    /// Where the driver is asked.
+    port: u16,
     _profile: TempDir,
 }
 
+/// A driver that is killed leaves its browser behind, so it is asked to end both.
 impl Drop for Browser {
     fn drop(&mut self) {
+        let begun = Instant::now();
+        let _asked = self.shut_down();
+        while begun.elapsed() < PATIENCE && matches!(self.driver.try_wait(), Ok(None)) {
+            std::thread::sleep(Duration::from_millis(10));
+        }
         let _gone = self.driver.kill();
         let _reaped = self.driver.wait();
     }
 }
+
+/// How long a driver may take to end.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 impl Browser {
     pub(crate) async fn open(width: u32, dark: bool) -> Self {
@@ -40,7 +53,7 @@ impl Browser {
         let port = loop {
             let line = lines.next().expect("chromedriver says its port").unwrap();
             if let Some((_, port)) = line.split_once("successfully on port ") {
-                break port.trim_end_matches('.').to_owned();
+                break port.trim_end_matches('.').parse().unwrap();
             }
         };
         // What it says later is read, so that it never waits for that.
@@ -72,7 +85,7 @@ impl Browser {
             .connect(&format!("http://127.0.0.1:{port}"))
             .await
             .unwrap();
-        let browser = Self { page, driver, _profile: profile };
+        let browser = Self { page, driver, port, _profile: profile };
         browser.resize(width, 900).await;
         browser
             .call(
@@ -84,6 +97,13 @@ impl Browser {
             )
             .await;
         browser
+    }
+
+    fn shut_down(&self) -> std::io::Result<()> {
+        let mut driver = TcpStream::connect(("127.0.0.1", self.port))?;
+        driver.set_read_timeout(Some(PATIENCE))?;
+        driver.write_all(b"GET /shutdown HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")?;
+        driver.read_to_end(&mut Vec::new()).map(drop)
     }
 
     /// A window is never narrower than 500 pixels; a page can be.
