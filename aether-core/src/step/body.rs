@@ -60,7 +60,8 @@ pub trait Step: Returning + Sized + Send + Sync + 'static {
         false
     }
 
-    /// The step that undoes a call. Asked of a step that declares one (`StepOptions::compensated`); `output` is absent where the call failed half-way.
+    /// The step that undoes a call. Asked of a step that declares one (`StepOptions::compensated`); `output` is absent where
+    /// the call failed half-way.
     fn compensation(_args: Self::Args, _output: Option<Self::Output>) -> Option<Undo> {
         None
     }

@@ -148,26 +148,14 @@ pub trait Returning: Signature {
     type Error: RecordableError;
     /// What the function returns, from a result of these types.
     fn returned(result: Result<Self::Output, Self::Error>) -> Self::Returned;
-    /// The other way round.
-    fn into_result(returned: Self::Returned) -> Result<Self::Output, Self::Error>;
-    /// The error, if it is one.
-    fn error(returned: &Self::Returned) -> Option<&Self::Error>;
 }
 
-impl<F: Signature + ?Sized> Returning for F {
+impl<F: Signature> Returning for F {
     type Output = <F::Returned as Returns>::Ok;
     type Error = <F::Returned as Returns>::Err;
 
     fn returned(result: Result<Self::Output, Self::Error>) -> F::Returned {
         F::Returned::of(result)
-    }
-
-    fn into_result(returned: F::Returned) -> Result<Self::Output, Self::Error> {
-        returned.into_result()
-    }
-
-    fn error(returned: &F::Returned) -> Option<&Self::Error> {
-        returned.error()
     }
 }
 
