@@ -43,7 +43,7 @@ pub trait ClassOfKnown {
 
 impl<T, E: Classify> ClassOfKnown for ClassOf<'_, Result<T, E>> {
     fn class_of(&self) -> ErrorClass {
-        self.0.as_ref().err().map(ErrorClass::of).unwrap_or_default()
+        ErrorClass::of(self.0)
     }
 }
 

@@ -285,7 +285,7 @@ impl Step for CancelTask {
     }
 
     fn classify(returned: &Self::Returned) -> ErrorClass {
-        returned.as_ref().err().map(ErrorClass::of).unwrap_or_default()
+        ErrorClass::of(returned)
     }
 }
 

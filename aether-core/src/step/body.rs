@@ -85,9 +85,10 @@ pub struct ErrorClass {
 }
 
 impl ErrorClass {
-    /// What an error says whose type has a class.
-    pub fn of<E: Classify>(error: &E) -> Self {
-        Self { class: error.class(), retry_after: error.retry_after() }
+    /// What the error in `returned` says, whose type has a class.
+    pub fn of<T, E: Classify>(returned: &Result<T, E>) -> Self {
+        let said = |error: &E| Self { class: error.class(), retry_after: error.retry_after() };
+        returned.as_ref().err().map(said).unwrap_or_default()
     }
 }
 

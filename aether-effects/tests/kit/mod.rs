@@ -101,7 +101,7 @@ macro_rules! step {
                 Box::pin(async move { $body })
             }
             fn classify(returned: &aether_core::failure::Result<$out>) -> aether_core::step::ErrorClass {
-                returned.as_ref().err().map(aether_core::step::ErrorClass::of).unwrap_or_default()
+                aether_core::step::ErrorClass::of(returned)
             }
         }
     };

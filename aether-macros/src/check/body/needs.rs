@@ -28,37 +28,24 @@ pub(crate) fn of_step(
     owner: Option<&Owner>,
     declared: Vec<Type>,
 ) -> Vec<Type> {
-    let contexts = context.into_iter().cloned().collect();
-    of(
-        body,
-        Taken {
-            method: "dep",
-            contexts,
-            types: declared,
-            own: Own::of(body),
-            conditions: Conditions::of(body),
-        },
-        owner,
-    )
+    of("dep", body, context, owner, declared)
 }
 
 /// The types of the values that a workflow takes.
 pub(crate) fn of_workflow(body: &Block, context: Option<&Ident>, owner: Option<&Owner>) -> Vec<Type> {
-    let contexts = context.into_iter().cloned().collect();
-    of(
-        body,
-        Taken {
-            method: "config",
-            contexts,
-            types: Vec::new(),
-            own: Own::of(body),
-            conditions: Conditions::of(body),
-        },
-        owner,
-    )
+    of("config", body, context, owner, Vec::new())
 }
 
-fn of(body: &Block, mut found: Taken, owner: Option<&Owner>) -> Vec<Type> {
+fn of(
+    method: &'static str,
+    body: &Block,
+    context: Option<&Ident>,
+    owner: Option<&Owner>,
+    types: Vec<Type>,
+) -> Vec<Type> {
+    let contexts = context.into_iter().cloned().collect();
+    let (own, conditions) = (Own::of(body), Conditions::of(body));
+    let mut found = Taken { method, contexts, types, own, conditions };
     found.visit_block(body);
     let mut seen = BTreeSet::new();
     let types = found.types.into_iter().filter_map(|ty| beside(ty, owner));
