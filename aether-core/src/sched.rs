@@ -18,6 +18,7 @@ pub(crate) type AtomicU64 = std::sync::atomic::AtomicU64;
 pub(crate) type AtomicUsize = std::sync::atomic::AtomicUsize;
 pub(crate) type AtomicWaker = futures_util::task::AtomicWaker;
 pub(crate) type HashMap<K, V> = std::collections::HashMap<K, V>;
+pub(crate) type HashSet<T> = std::collections::HashSet<T>;
 pub(crate) type JoinHandle<T> = tokio::task::JoinHandle<T>;
 pub(crate) type Mutex<T> = std::sync::Mutex<T>;
 pub(crate) type Notify = tokio::sync::Notify;

@@ -4,8 +4,8 @@
 //! handed out in the order in which the workflow saw them first; no wildcard decides a match.
 
 use std::borrow::Borrow;
-use std::cmp::Ordering;
-use std::collections::{BTreeSet, VecDeque};
+use std::cmp::{Ordering, Reverse};
+use std::collections::BTreeSet;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::task::{Poll, Waker};
@@ -13,17 +13,22 @@ use std::task::{Poll, Waker};
 use crate::journal::event::{Event, ForkDecided};
 use crate::journal::generation::Generation;
 use crate::journal::kept::{KeptCall, KeptCalls};
-use crate::journal::obligations::undoes_another;
+use crate::journal::obligations::is_undoing;
 use crate::journal::resources::Resources;
 use crate::journal::version_marks::{Mark, VersionMarks};
 use crate::sched::{HashMap, mutated};
 use crate::vocabulary::id::CommandId;
 use crate::vocabulary::outcome::EffectClass;
 
+mod closed;
+mod commands;
 mod items;
+mod places;
 pub(crate) mod record;
 
+use self::commands::Commands;
 use self::items::{WaitingItems, item_of};
+use self::places::Places;
 pub use self::record::{Asked, CommandDetails, CommandRecord, Expired, Invocation, RecordedResult};
 
 /// The place of a command, which shares the text of its id.
@@ -72,9 +77,9 @@ impl Ord for Place {
 #[derive(Debug, Default)]
 pub struct History {
     resources: Resources,
-    commands: HashMap<Place, Box<CommandRecord>>,
+    commands: Commands,
     /// The places of the answers that are to be handed out, in their order.
-    deliveries: VecDeque<Place>,
+    deliveries: Places,
     /// How many were handed out.
     delivered: usize,
     /// Sites in the source, while events are folded: many commands have few.
@@ -89,6 +94,9 @@ pub struct History {
     items: WaitingItems,
     /// The run was suspended after the newest event of a command: all code up to there ran until it waited.
     suspended: bool,
+    /// Where nothing is left to hand out: the places of commands that nobody asked for, the first one last. Some may have been
+    /// asked for since.
+    unasked: Option<Vec<Box<str>>>,
     /// The code was not yet seen to ask for all that is recorded; until then nothing live may happen.
     unproven: bool,
     marks: VersionMarks,
@@ -152,7 +160,7 @@ impl History {
     #[must_use]
     pub(crate) fn unwinding(mut self) -> Self {
         let waits = mutated("unwinding-waits-for-what-was-begun");
-        for record in self.commands.values_mut().filter(|record| record.answer.is_none() && !waits) {
+        for record in self.commands.open_mut().filter(|record| record.answer.is_none() && !waits) {
             record.requested = true;
         }
         self.count_begun();
@@ -161,9 +169,10 @@ impl History {
 
     fn count_begun(&mut self) {
         self.begun.clear();
-        for (place, record) in &self.commands {
+        for record in self.commands.open() {
             if record.answer.is_none() && !record.requested {
-                scopes_of(place.as_str()).for_each(|scope| *self.begun.entry(scope.into()).or_default() += 1);
+                scopes_of(record.command.place())
+                    .for_each(|scope| *self.begun.entry(scope.into()).or_default() += 1);
             }
         }
     }
@@ -197,15 +206,17 @@ impl History {
         };
         self.suspended = false;
         self.resources.apply(&event);
-        let new = || Box::new(CommandRecord::new(command.clone()));
-        let record = self.commands.entry(Place(command.clone())).or_insert_with(new);
+        let record = self.commands.of(&command);
         let answer = record.apply(event, &mut self.sites);
         if let Some(answer) = answer
             && record.answer.is_none()
         {
             record.class = record.class.or(class_of(&answer));
             record.answer = Some(answer);
-            self.deliveries.push_back(Place(record.command.clone()));
+            self.deliveries.push_back(command.place());
+        }
+        if record.is_complete() {
+            self.commands.close(&command);
         }
     }
 
@@ -241,41 +252,40 @@ impl History {
             let unfinished = record.invocation.as_ref().is_some_and(|i| i.finished.is_none() && !i.refused);
             unfinished && record.answer.is_none() && record.command != *but
         };
-        self.commands.values().map(Box::as_ref).filter(open).map(|record| &record.command)
+        self.commands.open().filter(open).map(|record| &record.command)
     }
 
     /// On replay only the winner of a race is polled, and of a recorded plan nothing: what the others got is not handed
     /// out again.
     fn forget_below(&mut self, scope: &str, winner: Option<&str>) {
-        let lost = |Place(command): &Place| {
-            command.is_within(scope) && !winner.is_some_and(|winner| command.is_within(winner))
-        };
+        let lost =
+            |place: &str| is_within(place, scope) && !winner.is_some_and(|winner| is_within(place, winner));
         self.deliveries.retain(|place| !lost(place));
-        self.commands.retain(|place, _| !lost(place));
+        self.commands.retain(|place| !lost(place));
     }
 
     /// Calls that undo steps, and that code of an earlier generation began, are looked up when somebody goes on with them: as
     /// where a branch began them that lost a race.
     fn forget_undone_for_others(&mut self, scope: &str) {
-        let earlier = |Place(command): &Place| !command.is_within(scope) && undoes_another(command);
+        let earlier = |place: &str| !is_within(place, scope) && is_undoing(place);
         self.deliveries.retain(|place| !earlier(place));
-        self.commands.retain(|place, _| !earlier(place));
+        self.commands.retain(|place| !earlier(place));
     }
 
     /// What is recorded at `place`.
-    pub fn peek(&self, place: &str) -> Option<&CommandRecord> {
-        self.commands.get(place).map(Box::as_ref)
+    pub fn peek(&mut self, place: &str) -> Option<&CommandRecord> {
+        self.commands.get(place).map(|record| &*record)
     }
 
     /// Takes in what is recorded of a command by now, for who goes on with it.
     pub(crate) fn bring_up_to_date(&mut self, mut record: CommandRecord) {
         record.requested = true;
-        self.commands.insert(Place(record.command.clone()), Box::new(record));
+        self.commands.put(record);
     }
 
     /// What is recorded at `place`; marks it as asked for.
     pub fn request(&mut self, place: &str) -> Option<&CommandRecord> {
-        let record = self.commands.get_mut(place)?;
+        let record = self.commands.get(place)?;
         let first = !std::mem::replace(&mut record.requested, true);
         if first && record.answer.is_none() {
             for scope in scopes_of(place) {
@@ -287,7 +297,7 @@ impl History {
                 self.marks.wake();
             }
         }
-        self.commands.get(place).map(Box::as_ref)
+        self.commands.get_open(place)
     }
 
     /// Whether every recorded answer was handed out.
@@ -303,12 +313,12 @@ impl History {
     /// Whether the answer at `place` is the next one in order, without taking it; remembers whom to wake when it is.
     pub fn is_due(&mut self, place: &str, waker: &Waker) -> bool {
         self.waiting.insert(place.into(), waker.clone());
-        self.deliveries.front().is_some_and(|next| next.as_str() == place)
+        self.deliveries.front() == Some(place)
     }
 
     /// Takes the answer at `place` if it is the next one in order; else remembers whom to wake when it is.
     pub fn take_delivery(&mut self, place: &str, waker: &Waker) -> Option<CommandRecord> {
-        if self.deliveries.front().is_none_or(|next| next.as_str() != place) {
+        if self.deliveries.front() != Some(place) {
             self.waiting.insert(place.into(), waker.clone());
             return None;
         }
@@ -316,7 +326,7 @@ impl History {
         self.delivered += 1;
         self.waiting.remove(place);
         if let Some(next) = self.deliveries.front() {
-            if let Some(waker) = self.waiting.get(next.as_str()) {
+            if let Some(waker) = self.waiting.get(next) {
                 waker.wake_by_ref();
             }
         } else {
@@ -325,7 +335,7 @@ impl History {
                 self.prove();
             }
         }
-        self.commands.remove(place).map(|record| *record)
+        self.commands.take(place)
     }
 
     /// Whether the code was seen to ask for all that is recorded.
@@ -359,12 +369,14 @@ impl History {
 
     /// Drops what is recorded inside of `scopes`: of branches that lost a race before they asked for it.
     pub fn forget(&mut self, scopes: &[String]) {
-        let lost = |record: &CommandRecord| scopes.iter().any(|scope| record.command.is_within(scope));
+        let lost = |place: &str| scopes.iter().any(|scope| is_within(place, scope));
         // A branch that asked for an answer does not wait for it any more. An answer that was not delivered to it stays: the
         // branch could not lose before it got that, so this is other code.
         let commands = &self.commands;
-        self.waiting.retain(|place, _| !commands.get(&**place).is_some_and(|record| lost(record)));
-        self.commands.retain(|_, record| record.requested || record.answer.is_some() || !lost(record));
+        self.waiting.retain(|place, _| !(lost(place) && commands.has(place)));
+        self.commands.retain_open(|record| {
+            record.requested || record.answer.is_some() || !lost(record.command.place())
+        });
         self.count_begun();
         self.marks.wake();
     }
@@ -372,8 +384,8 @@ impl History {
     /// One more than the highest number of an item of the `each` at `place` that has a command.
     pub fn items_of(&self, place: &str) -> usize {
         self.commands
-            .keys()
-            .filter_map(|at| item_of(at.as_str(), place))
+            .places()
+            .filter_map(|at| item_of(at, place))
             .max()
             .map_or(0, |number| number.saturating_add(1))
     }
@@ -396,9 +408,9 @@ impl History {
     }
 
     /// The next answer, when nobody asks for it.
-    pub fn stuck_at(&self) -> Option<&CommandRecord> {
-        let next = self.deliveries.front()?;
-        if self.waiting.contains_key(next.as_str()) { None } else { self.commands.get(next).map(Box::as_ref) }
+    pub fn stuck_at(&mut self) -> Option<&CommandRecord> {
+        let next = self.deliveries.front().filter(|next| !self.waiting.contains_key(*next))?;
+        self.commands.get(next).map(|record| &*record)
     }
 
     /// Whether every recorded answer was delivered, and every command that was begun was requested again.
@@ -414,7 +426,9 @@ impl History {
         }
         let commands = &self.commands;
         let is_race = |record: &CommandRecord| matches!(record.answer, Some(RecordedResult::Race(_)));
-        let places = || commands.iter().map(|(place, record)| (place.as_str(), is_race(record))).collect();
+        let places = || {
+            commands.places().map(|place| (place, commands.get_open(place).is_some_and(is_race))).collect()
+        };
         if self.marks.is_passed(mark, places) {
             self.marks.pass(mark);
             return Poll::Ready(Some(mark.from));
@@ -449,10 +463,32 @@ impl History {
     }
 
     /// A command that history holds and nobody asked for.
-    pub fn leftover(&self) -> Option<&CommandRecord> {
-        let unasked = || self.commands.values().map(Box::as_ref).filter(|record| !record.requested);
-        self.stuck_at().or_else(|| unasked().min_by_key(|record| in_order(record.command.place())))
+    pub fn leftover(&mut self) -> Option<&CommandRecord> {
+        let place = match self.stuck_at() {
+            Some(stuck) => stuck.command.place().into(),
+            None => self.next_unasked()?,
+        };
+        self.peek(&place)
     }
+
+    /// The first place, as the code reaches them, that nobody asked for. What was asked for stays so: they are sorted once.
+    fn next_unasked(&mut self) -> Option<Box<str>> {
+        let commands = &self.commands;
+        let unasked = self.unasked.get_or_insert_with(|| {
+            let mut places: Vec<&str> = commands.unrequested().collect();
+            places.sort_by_cached_key(|place| Reverse(in_order(place)));
+            places.into_iter().map(Into::into).collect()
+        });
+        while unasked.last().is_some_and(|place| !commands.is_unrequested(place)) {
+            unasked.pop();
+        }
+        unasked.last().cloned()
+    }
+}
+
+/// Whether the command at `place` was issued in `scope` or in a scope below it.
+fn is_within(place: &str, scope: &str) -> bool {
+    place.strip_prefix(scope).is_some_and(|rest| rest.starts_with('.'))
 }
 
 /// The scopes that a place is in, from the inside out; the root scope is the empty text.

@@ -100,7 +100,12 @@ impl PendingCompensation {
 
 /// Whether this command undoes another one.
 pub(crate) fn undoes_another(command: &CommandId) -> bool {
-    command.place().split('.').any(|part| part == UNDO)
+    is_undoing(command.place())
+}
+
+/// Whether the command at `place` undoes another one.
+pub(crate) fn is_undoing(place: &str) -> bool {
+    place.split('.').any(|part| part == UNDO)
 }
 
 /// What is recorded of a command, for who goes on with it: a wait that was closed with the branch, or the workflow, that

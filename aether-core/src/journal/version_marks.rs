@@ -474,7 +474,7 @@ mod tests {
     #[test]
     fn a_recorded_mark_is_neither_delivered_nor_left_over() {
         let marked = Mark::new("", 0, "m", (1, 2), false).marked(2);
-        let history = History::fold([marked.into()]);
+        let mut history = History::fold([marked.into()]);
         assert!(history.is_empty() && history.is_exhausted() && history.leftover().is_none());
     }
 

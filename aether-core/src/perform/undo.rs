@@ -122,7 +122,8 @@ async fn go_on_with(run: &Arc<Run>, undoes: &CommandId, command: &CommandId) {
         run.append_large_durably(begun_before).await;
     }
     let recorded = run.recorded_of(|of| of == command).await;
-    if let Some(record) = History::fold(without_open_waits(recorded)).peek(command.place()) {
+    let mut history = History::fold(without_open_waits(recorded));
+    if let Some(record) = history.peek(command.place()) {
         run.bring_up_to_date(record.clone());
     }
 }

@@ -136,7 +136,7 @@ impl Run {
 
     /// The divergence of a replay that cannot make progress: no command requests the next recorded answer.
     pub(crate) fn stuck(&self) -> Option<Fault> {
-        let state = self.lock();
+        let mut state = self.lock();
         // Work in flight may still request it.
         if state.in_flight > 0 {
             return None;
@@ -202,7 +202,7 @@ impl Run {
 
     /// The divergence of a run that ended before history did.
     pub(crate) fn leftover(&self) -> Option<Fault> {
-        let state = self.lock();
+        let mut state = self.lock();
         let recorded = recorded_side(state.history.leftover()?, EffectClass::Pure);
         Some(self.divergence(recorded, None))
     }

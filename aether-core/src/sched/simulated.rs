@@ -91,6 +91,9 @@ fn locked<G>(mut attempt: impl FnMut() -> TryLockResult<G>) -> LockResult<G> {
 /// A map whose order follows from its keys, so that a schedule can be repeated.
 pub type HashMap<K, V> = std::collections::BTreeMap<K, V>;
 
+/// As [`HashMap`], without values.
+pub type HashSet<T> = std::collections::BTreeSet<T>;
+
 /// As [`std::sync::Mutex`].
 #[derive(Debug, Default)]
 pub struct Mutex<T>(std::sync::Mutex<T>);

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 /// assert!(!EffectClass::Read.changes_world());
 /// assert_eq!(EffectClass::Llm.to_string(), "llm");
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EffectClass {
     /// Has no contact with the world; writes no event and runs again on replay.
@@ -75,7 +75,7 @@ impl std::fmt::Display for EffectClass {
 }
 
 /// How a step ended, as it is recorded in the journal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
     /// Computed without contact with the world. Older journals write the empty string for it.

@@ -93,6 +93,13 @@ pub struct Invocation {
     pub refused: bool,
 }
 
+impl Invocation {
+    /// One that was begun, or refused, and of which nothing else is known.
+    pub(super) fn new(id: InvocationId, key: IdempotencyKey, attempt: u32, refused: bool) -> Self {
+        Self { id, key, attempt, finished: None, decision: None, resend: None, refused }
+    }
+}
+
 /// Name of the command that `cx.approval` issues.
 pub(crate) const APPROVAL: &str = "approval";
 
@@ -125,7 +132,7 @@ struct OfStep {
 }
 
 /// What a journal holds about one command.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct CommandRecord {
     /// The command.
     pub command: CommandId,
@@ -158,11 +165,11 @@ pub struct CommandRecord {
     /// The answer.
     pub answer: Option<RecordedResult>,
     pub(super) requested: bool,
-    details: Option<Box<CommandDetails>>,
+    pub(super) details: Option<Box<CommandDetails>>,
 }
 
 /// What only some commands have: those that were retried or wait, and those that are no steps.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct CommandDetails {
     /// When the next attempt is due.
     pub retry_due: Option<Timestamp>,
@@ -349,9 +356,7 @@ impl CommandRecord {
     }
 
     fn invoke(&mut self, id: InvocationId, key: IdempotencyKey, attempt: u32, refused: bool) {
-        let invocation =
-            Invocation { id, key, attempt, finished: None, decision: None, resend: None, refused };
-        self.invocation = Some(Box::new(invocation));
+        self.invocation = Some(Box::new(Invocation::new(id, key, attempt, refused)));
     }
 
     fn end_invocation(&mut self, ended: ToolInvocationFinished) {
@@ -391,6 +396,21 @@ impl CommandRecord {
             requested: false,
             details: None,
         }
+    }
+
+    /// Whether no event about it is to be expected.
+    pub(super) fn is_complete(&self) -> bool {
+        match self.answer {
+            Some(RecordedResult::Step(Ok(_))) => self.committed,
+            Some(RecordedResult::Step(Err(_))) => self.finished,
+            Some(RecordedResult::Time(_) | RecordedResult::Uuid(_) | RecordedResult::Random(_)) => true,
+            _ => false,
+        }
+    }
+
+    /// Whether it has nothing of what only some commands have.
+    pub(super) fn has_no_details(&self) -> bool {
+        *self.details() == NO_DETAILS
     }
 
     /// What only some commands have.

@@ -406,7 +406,7 @@ fn the_class_that_was_requested_is_kept_and_the_first_answer_counts() {
 #[test]
 fn events_of_the_run_itself_are_no_commands() {
     let requeued = RunRequeued { worker: "w".to_owned().into(), reason: "crash".into() };
-    let history = History::fold([requeued.into(), Event::Unknown { kind: "from_later".into() }]);
+    let mut history = History::fold([requeued.into(), Event::Unknown { kind: "from_later".into() }]);
     assert!(history.is_exhausted());
     assert!(history.leftover().is_none());
 }
@@ -608,4 +608,73 @@ fn code_counts_as_replayed_for_as_long_as_the_journal_shows_that_it_ran() {
     history.forget(&["1.b1".into()]);
     assert_eq!(replays(&history), [false; 4], "the branch that lost is not waited for");
     assert!(History::fold([]).is_empty());
+}
+
+// Records of complete commands, which are closed until somebody asks for them.
+
+/// A step from its start to its end.
+fn complete(id: &str, result: &str) -> Vec<Event> {
+    let command = command(id);
+    vec![
+        started(id, EffectClass::Tool),
+        intent(id, 0),
+        returned(id, Some(result)),
+        committed(id, None, None),
+        NodeFinished { command: command.clone() }.into(),
+        StepCommitted { key: Some(key(id, 0)), step: "send".into(), command }.into(),
+    ]
+}
+
+#[test]
+fn a_complete_command_is_closed_until_it_is_asked_for() {
+    let events = (0..50).flat_map(|number| complete(&format!("{number}:send"), &number.to_string()));
+    let mut history = History::fold(events);
+    assert_eq!(history.commands.open().count(), 0);
+    assert_eq!((history.progress(), history.items_of("0")), ((0, 50), 0));
+    let asked = history.request("7").expect("it is recorded").clone();
+    assert_eq!((&asked.answer, asked.committed), (&value("7"), true));
+    assert_eq!(
+        asked.invocation.as_deref(),
+        Some(&Invocation::new(InvocationId::new(&asked.command, 0), key("7:send", 0), 0, false))
+    );
+    assert_eq!(history.commands.open().count(), 1);
+    let places: Vec<_> = (0..50).map(|number| number.to_string()).collect();
+    let places: Vec<_> = places.iter().map(String::as_str).collect();
+    assert_eq!(order(&mut history, &places), places);
+    assert!(history.commands.is_empty());
+}
+
+#[test]
+fn an_event_behind_the_end_of_a_command_is_taken_in() {
+    let of_error = [started("0:send", EffectClass::Read), committed("0:send", None, Some("\"no\""))];
+    let finished: Event = NodeFinished { command: command("0:send") }.into();
+    let late: Event = resolved("0:send", InvocationDecision::Happened);
+    let known = record(of_error.into_iter().chain([finished, intent("0:send", 0), late]), "0");
+    assert_eq!(known.invocation.unwrap().decision, Some(InvocationDecision::Happened));
+    assert_eq!(known.answer, Some(RecordedResult::Step(Err(json("\"no\"")))));
+}
+
+#[test]
+fn what_nobody_asked_for_is_found_closed_or_not_and_in_the_order_of_the_code() {
+    let mut events = complete("10:send", "10");
+    events.extend([started("9:look", EffectClass::Read), started("2.i10.0:look", EffectClass::Read)]);
+    events.push(started("2.i9.0:look", EffectClass::Read));
+    let mut history = History::fold(events);
+    assert_eq!(history.leftover().unwrap().command, command("10:send"), "an answer goes first");
+    assert!(history.take_delivery("10", Waker::noop()).is_some());
+    for next in ["2.i9.0:look", "2.i10.0:look", "9:look"] {
+        assert_eq!(history.leftover().unwrap().command, command(next));
+        assert!(history.request(command(next).place()).is_some());
+    }
+    assert_eq!(history.leftover(), None);
+}
+
+#[test]
+fn of_a_lost_branch_closed_records_are_forgotten_too() {
+    let mut events = complete("0.b0.0:send", "1");
+    events.extend(complete("0.b1.0:send", "2"));
+    events.extend([time("0.b1.1:now", 7), race("0:race", "0.b0")]);
+    let mut history = History::fold(events);
+    assert_eq!(order(&mut history, &["0.b0.0", "0"]), ["0.b0.0", "0"]);
+    assert_eq!((history.peek("0.b1.0").cloned(), history.peek("0.b1.1").cloned()), (None, None));
 }

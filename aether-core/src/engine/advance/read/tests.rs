@@ -56,7 +56,7 @@ async fn a_generation_that_begins_between_two_pages_is_read_as_the_only_one() {
     let mut journal = Journal::default();
     journal.add(&store, &run, &[old]).await.unwrap();
     journal.add(&store, &run, &[new]).await.unwrap();
-    let read = journal.finish(&run).unwrap();
+    let mut read = journal.finish(&run).unwrap();
     assert_eq!(read.created.workflow, "new");
     assert_eq!((read.generation.number, read.generation.began, read.next), (1, 2, 5));
     assert!(read.history.peek("0").is_none() && read.history.peek("c1.0").is_some());
