@@ -6,7 +6,10 @@
 use proc_macro2::Span;
 use syn::spanned::Spanned as _;
 use syn::visit_mut::{self, VisitMut};
-use syn::{Block, Expr, ExprMethodCall, GenericArgument, Ident, Item, Member, Path, Type, parse_quote};
+use syn::{
+    Block, Expr, ExprMethodCall, GenericArgument, Ident, Item, Local, LocalInit, Member, Pat, Path, Type,
+    parse_quote,
+};
 
 use super::rules::methods;
 
@@ -66,6 +69,24 @@ impl VisitMut for Questions<'_> {
                 }
             }
             _ => {}
+        }
+    }
+
+    fn visit_local_mut(&mut self, local: &mut Local) {
+        if fills_in_any_order(local).is_some() {
+            if let Some(LocalInit { expr, .. }) = &mut local.init
+                && let Expr::MethodCall(call) = &mut **expr
+            {
+                self.visit_arguments(call);
+            }
+            return;
+        }
+        // Sums of floats are not the same in any order.
+        match &mut local.init {
+            Some(LocalInit { expr, diverge: None, .. }) if is_float(&local.pat) && is_sum(expr) => {
+                visit_mut::visit_expr_mut(self, expr);
+            }
+            _ => visit_mut::visit_local_mut(self, local),
         }
     }
 
@@ -141,9 +162,37 @@ fn last_name(place: &Expr) -> Option<Span> {
 /// Whether a chain of calls goes through something, and gives the same in any order.
 fn ends_without_order(call: &ExprMethodCall) -> bool {
     let name = call.method.to_string();
-    let collects =
-        name == "collect" && call.turbofish.as_ref().is_some_and(|to| to.args.iter().any(is_unordered));
-    (collects || ORDER_FREE.contains(&name.as_str())) && adapts(&call.receiver)
+    let into =
+        |is: fn(&GenericArgument) -> bool| call.turbofish.as_ref().is_some_and(|to| to.args.iter().any(is));
+    let collects = name == "collect" && into(is_unordered);
+    let adds_floats = matches!(name.as_str(), "sum" | "product")
+        && into(|to| matches!(to, GenericArgument::Type(ty) if is_float_type(ty)));
+    (collects || ORDER_FREE.contains(&name.as_str())) && !adds_floats && adapts(&call.receiver)
+}
+
+/// What a `let` goes through that fills a collection whose own order is not that of its filling:
+/// `let sorted: BTreeMap<_, _> = map.into_iter().collect();`.
+pub(crate) fn fills_in_any_order(local: &Local) -> Option<&Expr> {
+    let (Pat::Type(typed), Some(init)) = (&local.pat, &local.init) else { return None };
+    let Expr::MethodCall(call) = &*init.expr else { return None };
+    let collects = call.method == "collect" && call.turbofish.is_none();
+    if collects && is_unordered_type(&typed.ty) && adapts(&call.receiver) {
+        source(&call.receiver)
+    } else {
+        None
+    }
+}
+
+fn is_sum(expr: &Expr) -> bool {
+    matches!(expr, Expr::MethodCall(call) if call.method == "sum" || call.method == "product")
+}
+
+fn is_float(pat: &Pat) -> bool {
+    matches!(pat, Pat::Type(typed) if is_float_type(&typed.ty))
+}
+
+fn is_float_type(ty: &Type) -> bool {
+    matches!(ty, Type::Path(path) if path.path.is_ident("f64") || path.path.is_ident("f32"))
 }
 
 /// What a chain of calls goes through that gives the same in any order. Of sums that is not said: those of floats do not.
@@ -166,6 +215,10 @@ fn adapts(expr: &Expr) -> bool {
 }
 
 fn is_unordered(argument: &GenericArgument) -> bool {
-    let GenericArgument::Type(Type::Path(path)) = argument else { return false };
+    matches!(argument, GenericArgument::Type(ty) if is_unordered_type(ty))
+}
+
+fn is_unordered_type(ty: &Type) -> bool {
+    let Type::Path(path) = ty else { return false };
     path.path.segments.last().is_some_and(|last| UNORDERED.iter().any(|name| last.ident == name))
 }

@@ -4,7 +4,7 @@ use syn::visit::{self, Visit};
 use syn::{
     Attribute, Block, Expr, ExprAssign, ExprAwait, ExprBinary, ExprCall, ExprCast, ExprForLoop,
     ExprMethodCall, ExprPath, ExprRawAddr, ExprReference, ExprUnary, ExprUnsafe, GenericArgument, ImplItem,
-    Item, Macro, Pat, PointerMutability, Stmt, TraitItem,
+    Item, Local, Macro, Pat, PointerMutability, Stmt, TraitItem,
 };
 
 use super::context::{BodyContext, BodyKind};
@@ -133,6 +133,11 @@ impl<'ast> Visit<'ast> for BodyLint<'_> {
         }
         self.report_static_use(call);
         visit::visit_expr_method_call(self, call);
+    }
+
+    fn visit_local(&mut self, local: &'ast Local) {
+        self.in_any_order.extend(iteration::fills_in_any_order(local).map(std::ptr::from_ref));
+        visit::visit_local(self, local);
     }
 
     fn visit_expr_for_loop(&mut self, expr: &'ast ExprForLoop) {

@@ -34,6 +34,10 @@ async fn flow(cx: &mut Cx, mut claim: Claim) -> Result<u32> {
         send(cx, name).await?;
         *share += 1;
     }
+    let sorted: BTreeMap<&String, u32> = claim.tags.iter().map(|(name, count)| (name, count * 2)).collect();
+    for name in sorted.keys() {
+        send(cx, name).await?;
+    }
     let owned = claim.notes;
     for note in owned {
         send(cx, &note).await?;
@@ -54,6 +58,10 @@ async fn given(cx: &mut Cx, mut tags: HashMap<String, u32>) -> Result<u32> {
     tags.retain(|_, count| *count > 0);
     let large = tags.values().filter(|count| **count > 3).count();
     let longest = tags.keys().map(String::len).max();
+    let sorted: BTreeMap<String, u32> = tags.clone().into_iter().collect();
+    for tag in sorted.into_keys() {
+        send(cx, &tag).await?;
+    }
     for tag in tags.into_keys().collect::<BTreeSet<_>>() {
         send(cx, &tag).await?;
     }
