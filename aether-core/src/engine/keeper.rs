@@ -81,7 +81,7 @@ async fn keep(inner: &Inner) -> Duration {
     let period = inner.settings.lease / 4;
     let retry = RENEWAL_RETRY.min(period);
     let asked = std::mem::take(&mut inner.vitals().asked);
-    if asked || inner.holds_runs() || inner.watch().sees_others() {
+    if !shared.has_retired() && (asked || inner.holds_runs() || inner.watch().sees_others()) {
         match renew(inner).await {
             Ok(lost) => inner.lose(lost),
             Err(error) => {

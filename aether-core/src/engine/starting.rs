@@ -30,7 +30,7 @@ use crate::engine::{purging, transactions, worker};
 use crate::policy::verifiers::Verifiers;
 use crate::run::leases::Leases;
 use crate::run::program::RegisteredWorkflow;
-use crate::run::shared::EngineShared;
+use crate::run::shared::{EngineShared, Presence};
 use crate::sched::{AtomicBool, HashMap, Mutex, Notify, OnceCell, RwLock, Semaphore, SharedLock, spawn};
 use crate::step::body::RegisteredStep;
 use crate::store::api::{Durability, Store};
@@ -132,6 +132,7 @@ impl EngineBuilder {
         let shared = EngineShared {
             gauge: Arc::new(Gauge::new(Arc::clone(&environment))),
             booking: SharedLock::default(),
+            presence: Presence::default(),
             streams,
             store,
             environment,

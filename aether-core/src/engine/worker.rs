@@ -249,7 +249,7 @@ async fn leave(inner: &Inner) -> Result<(), StoreError> {
 async fn retire_and_close(inner: &Inner) -> Result<(), StoreError> {
     let (store, environment) = (&inner.shared.store, &inner.shared.environment);
     // 1. Whatever this worker could not release is free.
-    let retired = match select(store.retire(&inner.shared.worker), environment.sleep(FLUSH_PATIENCE)).await {
+    let retired = match select(Box::pin(inner.shared.retire()), environment.sleep(FLUSH_PATIENCE)).await {
         Either::Left((retired, _)) => Some(retired),
         Either::Right(_) => None,
     };

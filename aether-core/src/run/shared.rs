@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Debug;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -18,7 +19,7 @@ use crate::policy::replay::ReplayPolicy;
 use crate::policy::retries::Retries;
 use crate::policy::verifiers::Verifiers;
 use crate::run::leases::Leases;
-use crate::sched::{HashMap, SharedLock};
+use crate::sched::{AtomicBool, HashMap, SharedLock};
 use crate::step::body::RegisteredStep;
 use crate::step::interceptor::Interceptor;
 use crate::step::traced::TraceBodies;
@@ -46,6 +47,14 @@ pub struct Observed {
     pub events: Arc<[Event]>,
 }
 
+/// Whether this worker is one of those that others see.
+#[derive(Debug, Default)]
+pub(crate) struct Presence {
+    /// Read by who renews its leases, written by who ends it.
+    renewing: Arc<SharedLock<()>>,
+    retired: AtomicBool,
+}
+
 /// What all runs of one engine share.
 #[derive(Debug)]
 pub(crate) struct EngineShared {
@@ -53,6 +62,7 @@ pub(crate) struct EngineShared {
     pub(crate) environment: Arc<dyn Environment>,
     pub(crate) worker: WorkerId,
     pub(crate) leases: Leases,
+    pub(crate) presence: Presence,
     pub(crate) deps: Arc<Deps>,
     pub(crate) policy: Arc<dyn ReplayPolicy>,
     pub(crate) interceptor: Option<Arc<dyn Interceptor>>,
@@ -82,7 +92,15 @@ pub(crate) struct EngineShared {
 impl EngineShared {
     /// Renews the leases of this worker. Returns the runs that others took from it; `noticed` are those of which nothing
     /// is in flight here any more.
+    ///
+    /// # Errors
+    /// What the store says, and [`StoreError::Unavailable`] of a worker that has retired.
     pub(crate) async fn renew(&self, noticed: Vec<LostRun>) -> Result<Vec<LostRun>, StoreError> {
+        let _under_way = Arc::clone(&self.presence.renewing).read_owned().await;
+        if self.has_retired() {
+            let (store, reason) = (self.store.describe(), "this worker has retired".to_owned());
+            return Err(StoreError::Unavailable { store, reason });
+        }
         // Read before the store is asked: a slow store makes the leases look older than they are.
         let began = self.environment.monotonic();
         let lost = self.store.renew(&self.worker, self.leases.lease, noticed).await?;
@@ -91,6 +109,18 @@ impl EngineShared {
             self.leases.renewed(began, self.environment.monotonic());
         }
         Ok(lost)
+    }
+
+    /// Ends this worker for all others, behind every renewal that is under way: one that came later would bring it back.
+    pub(crate) async fn retire(&self) -> Result<(), StoreError> {
+        self.presence.retired.store(true, Ordering::Release);
+        let _nobody_renews = self.presence.renewing.write().await;
+        self.store.retire(&self.worker).await
+    }
+
+    /// Whether it has retired, or is about to.
+    pub(crate) fn has_retired(&self) -> bool {
+        self.presence.retired.load(Ordering::Acquire)
     }
 
     /// Whether a step or a workflow with this path is linked.
@@ -133,5 +163,34 @@ impl EngineShared {
             let observed = Observed { run: run.clone(), at: at(), events: events.into() };
             let _no_observer_left = self.observers.send(observed);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::{Context, Waker};
+
+    use super::*;
+    use crate::definition::def::StepOptions;
+    use crate::perform::tests::stage::{Stage, now};
+    use crate::vocabulary::outcome::EffectClass;
+
+    #[test]
+    fn no_renewal_brings_back_a_worker_that_has_retired() {
+        let stage = Stage::new(StepOptions::of(EffectClass::Tool));
+        let shared = &stage.take_up().shared;
+        let workers = || now(shared.store.workers()).unwrap().len();
+        assert_eq!((now(shared.renew(Vec::new())), workers()), (Ok(Vec::new()), 1));
+
+        // While a renewal is under way, the end of the worker waits for it.
+        let under_way = now(Arc::clone(&shared.presence.renewing).read_owned());
+        let mut retired = Box::pin(shared.retire());
+        assert!(retired.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        assert_eq!(workers(), 1);
+        drop(under_way);
+        assert_eq!((now(retired), workers()), (Ok(()), 0));
+
+        assert!(matches!(now(shared.renew(Vec::new())), Err(StoreError::Unavailable { .. })));
+        assert_eq!(workers(), 0);
     }
 }

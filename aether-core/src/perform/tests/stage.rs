@@ -407,6 +407,7 @@ impl Stage {
         let environment = Arc::clone(&self.clock) as Arc<dyn Environment>;
         EngineShared {
             booking: crate::sched::SharedLock::default(),
+            presence: Default::default(),
             streams: crate::stream::hub::StreamHub::new(
                 store,
                 environment,
