@@ -84,6 +84,7 @@ async fn keep(inner: &Inner) -> Duration {
     if !shared.has_retired() && (asked || inner.holds_runs() || inner.watch().sees_others()) {
         match renew(inner).await {
             Ok(lost) => inner.lose(lost),
+            Err(_) if shared.has_retired() => return period,
             Err(error) => {
                 shared.gauge.store_failed(error.kind());
                 tracing::warn!(target: "aether::engine", %error, "cannot renew leases");

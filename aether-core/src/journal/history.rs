@@ -94,8 +94,7 @@ pub struct History {
     items: WaitingItems,
     /// The run was suspended after the newest event of a command: all code up to there ran until it waited.
     suspended: bool,
-    /// Where nothing is left to hand out: the places of commands that nobody asked for, the first one last. Some may have been
-    /// asked for since.
+    /// Once every answer was handed out: the places of commands that nobody had asked for then, the first one last.
     unasked: Option<Vec<Box<str>>>,
     /// The code was not yet seen to ask for all that is recorded; until then nothing live may happen.
     unproven: bool,
@@ -133,9 +132,7 @@ impl Folding {
     /// There are no more.
     pub(crate) fn finish(self) -> History {
         let Self { mut history, decided, scope } = self;
-        for (place, winner) in decided {
-            history.forget_below(place.as_str(), winner.as_deref());
-        }
+        history.forget_below(&decided);
         if let Some(scope) = scope {
             history.forget_undone_for_others(&scope);
         }
@@ -257,9 +254,18 @@ impl History {
 
     /// On replay only the winner of a race is polled, and of a recorded plan nothing: what the others got is not handed
     /// out again.
-    fn forget_below(&mut self, scope: &str, winner: Option<&str>) {
-        let lost =
-            |place: &str| is_within(place, scope) && !winner.is_some_and(|winner| is_within(place, winner));
+    fn forget_below(&mut self, decided: &[(Place, Option<String>)]) {
+        if decided.is_empty() {
+            return;
+        }
+        let mut winners: HashMap<&str, Vec<Option<&str>>> = HashMap::new();
+        for (place, winner) in decided {
+            winners.entry(place.as_str()).or_default().push(winner.as_deref());
+        }
+        let lost = |place: &str| {
+            let mut decided = scopes_of(place).filter_map(|scope| winners.get(scope)).flatten();
+            decided.any(|winner| !winner.is_some_and(|winner| is_within(place, winner)))
+        };
         self.deliveries.retain(|place| !lost(place));
         self.commands.retain(|place| !lost(place));
     }
@@ -474,6 +480,9 @@ impl History {
     /// The first place, as the code reaches them, that nobody asked for. What was asked for stays so: they are sorted once.
     fn next_unasked(&mut self) -> Option<Box<str>> {
         let commands = &self.commands;
+        if !self.is_exhausted() {
+            return commands.unrequested().min_by_key(|place| in_order(place)).map(Into::into);
+        }
         let unasked = self.unasked.get_or_insert_with(|| {
             let mut places: Vec<&str> = commands.unrequested().collect();
             places.sort_by_cached_key(|place| Reverse(in_order(place)));

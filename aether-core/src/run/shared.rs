@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use futures_util::future::select;
 use jiff::Timestamp;
 use tokio::sync::broadcast;
 
@@ -46,6 +47,9 @@ pub struct Observed {
     /// The events of one append, in order.
     pub events: Arc<[Event]>,
 }
+
+/// How long the end of a worker waits for a renewal that is under way.
+const LAST_RENEWAL: Duration = Duration::from_secs(1);
 
 /// Whether this worker is one of those that others see.
 #[derive(Debug, Default)]
@@ -111,10 +115,16 @@ impl EngineShared {
         Ok(lost)
     }
 
-    /// Ends this worker for all others, behind every renewal that is under way: one that came later would bring it back.
+    /// Ends this worker for all others, behind the renewals that are under way: one that came later would bring it back. One
+    /// that is not answered is not waited for.
     pub(crate) async fn retire(&self) -> Result<(), StoreError> {
+        self.retire_within(self.environment.sleep(LAST_RENEWAL)).await
+    }
+
+    async fn retire_within(&self, time: impl Future<Output = ()> + Unpin) -> Result<(), StoreError> {
         self.presence.retired.store(true, Ordering::Release);
-        let _nobody_renews = self.presence.renewing.write().await;
+        let nobody_renews = Box::pin(self.presence.renewing.write());
+        let _guard = select(nobody_renews, time).await;
         self.store.retire(&self.worker).await
     }
 
@@ -168,6 +178,7 @@ impl EngineShared {
 
 #[cfg(test)]
 mod tests {
+    use std::future::{pending, ready};
     use std::task::{Context, Waker};
 
     use super::*;
@@ -182,14 +193,18 @@ mod tests {
         let workers = || now(shared.store.workers()).unwrap().len();
         assert_eq!((now(shared.renew(Vec::new())), workers()), (Ok(Vec::new()), 1));
 
-        // While a renewal is under way, the end of the worker waits for it.
+        // While a renewal is under way, the end of the worker waits for it, and not for ever.
         let under_way = now(Arc::clone(&shared.presence.renewing).read_owned());
-        let mut retired = Box::pin(shared.retire());
+        let mut retired = Box::pin(shared.retire_within(pending()));
         assert!(retired.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
         assert_eq!(workers(), 1);
         drop(under_way);
         assert_eq!((now(retired), workers()), (Ok(()), 0));
+        let never_answered = now(Arc::clone(&shared.presence.renewing).read_owned());
+        assert_eq!(now(shared.retire_within(ready(()))), Ok(()));
+        drop(never_answered);
 
+        // Nobody renews from here on.
         assert!(matches!(now(shared.renew(Vec::new())), Err(StoreError::Unavailable { .. })));
         assert_eq!(workers(), 0);
     }

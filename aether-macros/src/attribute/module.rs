@@ -5,7 +5,10 @@
 
 use proc_macro2::TokenStream;
 use quote::{ToTokens, quote};
-use syn::{Attribute, Expr, Item, ItemMod, Meta, parse_quote};
+use syn::{
+    Attribute, Expr, GenericArgument, Item, ItemMod, ItemStatic, Meta, Path, PathArguments, Stmt, Type,
+    parse_quote,
+};
 
 use crate::diagnostics::code;
 use crate::diagnostics::report::Diagnostics;
@@ -66,10 +69,46 @@ fn extend(attr: &mut Attribute, inherited: &[TokenStream]) {
     attr.meta = parse_quote!(#path(#options));
 }
 
+/// Whether a static is computed at its first use and is the same whenever that is: a pattern of which every part stands here.
+fn is_fixed_pattern(item: &ItemStatic) -> bool {
+    let Type::Path(ty) = &*item.ty else { return false };
+    let Some(lazy) = ty.path.segments.last() else { return false };
+    let PathArguments::AngleBracketed(arguments) = &lazy.arguments else { return false };
+    let Some(GenericArgument::Type(Type::Path(of))) = arguments.args.first() else { return false };
+    (lazy.ident == "LazyLock" || lazy.ident == "Lazy") && names_pattern(&of.path) && is_fixed(&item.expr)
+}
+
+fn names_pattern(path: &Path) -> bool {
+    const PATTERNS: [&str; 3] = ["Regex", "RegexSet", "AhoCorasick"];
+    path.segments.iter().any(|segment| PATTERNS.iter().any(|name| segment.ident == name))
+}
+
+/// Whether an expression is made of literals by calls of patterns: `LazyLock::new(|| Regex::new("^a").unwrap())`.
+fn is_fixed(expr: &Expr) -> bool {
+    match expr {
+        Expr::Lit(_) => true,
+        Expr::Reference(inner) => is_fixed(&inner.expr),
+        Expr::Array(array) => array.elems.iter().all(is_fixed),
+        Expr::Closure(closure) => closure.inputs.is_empty() && is_fixed(&closure.body),
+        Expr::Block(block) => match block.block.stmts.as_slice() {
+            [Stmt::Expr(expr, None)] => is_fixed(expr),
+            _ => false,
+        },
+        Expr::MethodCall(call) => is_fixed(&call.receiver) && call.args.iter().all(is_fixed),
+        Expr::Call(call) => {
+            let Expr::Path(path) = &*call.func else { return false };
+            let is_lazy = path.path.segments.iter().any(|s| s.ident == "LazyLock" || s.ident == "Lazy");
+            (is_lazy || names_pattern(&path.path)) && call.args.iter().all(is_fixed)
+        }
+        _ => false,
+    }
+}
+
 /// What an item says about names, without what it does.
 fn note(item: &Item) -> Option<Item> {
     let name = match item {
         Item::Use(_) | Item::ExternCrate(_) | Item::Type(_) => return Some(item.clone()),
+        Item::Static(item) if is_fixed_pattern(item) => &item.ident,
         Item::Static(item) => {
             let mut item = item.clone();
             *item.expr = Expr::Verbatim(quote!(()));

@@ -1,10 +1,9 @@
 //! A queue of places, as one text.
 //!
 //! Promise: what comes in first comes out first. A long history waits for a million answers: a place costs the bytes of its
-//! text and one more.
+//! text and those of its length.
 
-/// Behind each place. No place that code gives to a command holds it.
-const END: char = '\u{1f}';
+use std::ops::Range;
 
 /// What was read is let go of in parts of at least so many bytes.
 const READ: usize = 64 * 1024;
@@ -28,19 +27,25 @@ impl Places {
     }
 
     pub(super) fn push_back(&mut self, place: &str) {
-        self.text.push_str(place);
-        self.text.push(END);
+        self.text.extend([&*place.len().to_string(), " ", place]);
         self.count += 1;
     }
 
     /// The next one.
     pub(super) fn front(&self) -> Option<&str> {
-        self.text.get(self.read..)?.split_once(END).map(|(place, _)| place)
+        self.text.get(self.front_at()?)
+    }
+
+    /// Where the text of the next one is.
+    fn front_at(&self) -> Option<Range<usize>> {
+        let (length, _) = self.text.get(self.read..)?.split_once(' ')?;
+        let begin = self.read + length.len() + 1;
+        Some(begin..begin + length.parse::<usize>().ok()?)
     }
 
     pub(super) fn pop_front(&mut self) {
-        let Some(length) = self.front().map(str::len) else { return };
-        self.read += length + END.len_utf8();
+        let Some(front) = self.front_at() else { return };
+        self.read = front.end;
         self.count = self.count.saturating_sub(1);
         if self.read == self.text.len() {
             *self = Self::default();
@@ -53,8 +58,12 @@ impl Places {
 
     pub(super) fn retain(&mut self, keep: impl Fn(&str) -> bool) {
         let mut kept = Self::default();
-        let rest = self.text.get(self.read..).unwrap_or_default();
-        rest.split_terminator(END).filter(|place| keep(place)).for_each(|place| kept.push_back(place));
+        while let Some(place) = self.front() {
+            if keep(place) {
+                kept.push_back(place);
+            }
+            self.pop_front();
+        }
         *self = kept;
     }
 }
@@ -90,9 +99,14 @@ mod tests {
     }
 
     #[test]
-    fn the_empty_place_is_one() {
+    fn any_text_is_a_place() {
         let mut places = Places::default();
-        places.push_back("");
-        assert_eq!((places.is_empty(), places.len(), places.front()), (false, 1, Some("")));
+        let odd = ["", "3 ", "\u{1f}", "7 äöü", "12"];
+        odd.iter().for_each(|place| places.push_back(place));
+        for place in odd {
+            assert_eq!((places.is_empty(), places.front()), (false, Some(place)));
+            places.pop_front();
+        }
+        assert!(places.is_empty());
     }
 }

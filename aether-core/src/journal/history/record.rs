@@ -341,6 +341,11 @@ impl CommandRecord {
     fn commit(&mut self, committed: CommandCommitted) -> RecordedResult {
         self.outcome = Some(committed.outcome);
         let result = committed_result(committed.result, committed.error).or_else(|| self.result_elsewhere());
+        if let Some(details) = &mut self.details {
+            // Nothing is tried again.
+            (details.retry_due, details.retry_spent_ms, details.unclassified_retries) = (None, 0, 0);
+            details.limited = None;
+        }
         RecordedResult::Step(result.unwrap_or(Ok(Payload::null())))
     }
 
@@ -404,7 +409,13 @@ impl CommandRecord {
             Some(RecordedResult::Step(Ok(_))) => self.committed,
             Some(RecordedResult::Step(Err(_))) => self.finished,
             Some(RecordedResult::Time(_) | RecordedResult::Uuid(_) | RecordedResult::Random(_)) => true,
-            _ => false,
+            Some(
+                RecordedResult::Length { .. }
+                | RecordedResult::Timer
+                | RecordedResult::Race(_)
+                | RecordedResult::Wait(_),
+            )
+            | None => false,
         }
     }
 

@@ -678,3 +678,49 @@ fn of_a_lost_branch_closed_records_are_forgotten_too() {
     assert_eq!(order(&mut history, &["0.b0.0", "0"]), ["0.b0.0", "0"]);
     assert_eq!((history.peek("0.b1.0").cloned(), history.peek("0.b1.1").cloned()), (None, None));
 }
+
+#[test]
+fn items_and_what_is_open_are_counted_beside_closed_records() {
+    let mut events = complete("0.i3.0:send", "1");
+    events.extend([started("0.i1.0:send", EffectClass::Tool), intent("0.i1.0:send", 0)]);
+    let history = History::fold(events);
+    assert_eq!(history.items_of("0"), 4);
+    let unsettled: Vec<_> = history.unsettled(&command("9:send")).cloned().collect();
+    assert_eq!(unsettled, [command("0.i1.0:send")]);
+    assert!(history.replays("0.i1") && !history.unwinding().is_exhausted());
+}
+
+#[test]
+fn a_closed_record_behind_a_mark_tells_that_the_run_has_passed_it() {
+    let mut history = History::fold(complete("3:send", "1"));
+    let mark = Mark::new("", 2, "m", (1, 2), false);
+    assert_eq!(history.version(&mark, Waker::noop()), Poll::Ready(Some(1)));
+}
+
+#[test]
+fn a_step_that_was_tried_again_is_closed_too() {
+    let mut events = vec![started("0:send", EffectClass::Tool), intent("0:send", 0), retried("0:send", 0)];
+    events.push(intent("0:send", 1));
+    events.extend(complete("0:send", "7").into_iter().skip(2));
+    let mut history = History::fold(events);
+    assert_eq!(history.commands.open().count(), 0);
+    let record = history.request("0").unwrap();
+    assert_eq!((record.failed_attempts, &record.answer, record.details().retry_due), (1, &value("7"), None));
+}
+
+#[test]
+fn of_races_within_races_what_lost_in_any_of_them_is_forgotten() {
+    let events = [
+        time("0.b0.0.b1.0:now", 1),
+        time("0.b0.0.b0.0:now", 2),
+        race("0.b0.0:race", "0.b0.0.b0"),
+        time("0.b1.0:now", 3),
+        race("0:race", "0.b0"),
+        PlanGenerated { command: command("1:plan"), plan: json("{}") }.into(),
+        time("1.0:now", 4),
+    ];
+    let mut history = History::fold(events);
+    let places = ["0.b0.0.b1.0", "0.b0.0.b0.0", "0.b0.0", "0.b1.0", "0", "1", "1.0"];
+    assert_eq!(order(&mut history, &places), ["0.b0.0.b0.0", "0.b0.0", "0", "1"]);
+    assert!(history.commands.is_empty());
+}

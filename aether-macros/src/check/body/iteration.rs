@@ -5,13 +5,15 @@
 
 use proc_macro2::Span;
 use syn::spanned::Spanned as _;
+use syn::visit::{self, Visit};
 use syn::visit_mut::{self, VisitMut};
 use syn::{
-    Block, Expr, ExprMethodCall, GenericArgument, Ident, Item, Local, LocalInit, Member, Pat, Path, Type,
-    parse_quote,
+    Block, Expr, ExprAssign, ExprBinary, ExprClosure, ExprMethodCall, GenericArgument, Ident, Item, Local,
+    LocalInit, Member, Pat, Path, Stmt, Type, parse_quote,
 };
 
 use super::rules::methods;
+use crate::syntax::operators::is_assignment;
 
 /// Consumers that give the same in any order.
 const ORDER_FREE: &[&str] =
@@ -22,7 +24,7 @@ const ADAPTERS: &[&str] =
     &["cloned", "copied", "filter", "filter_map", "flat_map", "flatten", "into_iter", "iter", "map"];
 
 /// Collections whose own order is not that in which they are filled.
-const UNORDERED: &[&str] = &["BTreeMap", "BTreeSet", "HashMap", "HashSet", "BinaryHeap"];
+const UNORDERED: &[&str] = &["BTreeMap", "BTreeSet", "HashMap", "HashSet"];
 
 /// Asks about the type of everything that the body goes through.
 pub(crate) fn ask(body: &mut Block, krate: &Path) {
@@ -164,7 +166,7 @@ fn ends_without_order(call: &ExprMethodCall) -> bool {
     let name = call.method.to_string();
     let into =
         |is: fn(&GenericArgument) -> bool| call.turbofish.as_ref().is_some_and(|to| to.args.iter().any(is));
-    let collects = name == "collect" && into(is_unordered);
+    let collects = name == "collect" && into(is_unordered) && keeps_keys(&call.receiver);
     let adds_floats = matches!(name.as_str(), "sum" | "product")
         && into(|to| matches!(to, GenericArgument::Type(ty) if is_float_type(ty)));
     (collects || ORDER_FREE.contains(&name.as_str())) && !adds_floats && adapts(&call.receiver)
@@ -175,12 +177,74 @@ fn ends_without_order(call: &ExprMethodCall) -> bool {
 pub(crate) fn fills_in_any_order(local: &Local) -> Option<&Expr> {
     let (Pat::Type(typed), Some(init)) = (&local.pat, &local.init) else { return None };
     let Expr::MethodCall(call) = &*init.expr else { return None };
-    let collects = call.method == "collect" && call.turbofish.is_none();
-    if collects && is_unordered_type(&typed.ty) && adapts(&call.receiver) {
-        source(&call.receiver)
-    } else {
-        None
+    let collects = call.method == "collect" && call.turbofish.is_none() && is_unordered_type(&typed.ty);
+    let from = &*call.receiver;
+    if collects && adapts(from) && keeps_keys(from) { source(from) } else { None }
+}
+
+/// Whether the closures of a chain of calls hand on the keys that they get, and change nothing: of two elements that get one
+/// key, the last one would stay, and a closure that counts would count in another order.
+fn keeps_keys(expr: &Expr) -> bool {
+    let Expr::MethodCall(call) = expr else { return true };
+    let makes = matches!(call.method.to_string().as_str(), "map" | "filter_map" | "flat_map");
+    let kept = call.args.iter().all(|argument| match argument {
+        Expr::Closure(closure) => (!makes || hands_on(closure)) && !assigns(&closure.body),
+        // A function by its name.
+        _ => !makes,
+    });
+    kept && keeps_keys(&call.receiver)
+}
+
+/// Whether a closure gives back what it gets, or a pair with the first half of the pair that it gets.
+fn hands_on(closure: &ExprClosure) -> bool {
+    let Some(key) = closure.inputs.first().and_then(key_of) else { return false };
+    let mut given = &*closure.body;
+    if let Expr::Block(block) = given
+        && let Some(Stmt::Expr(last, None)) = block.block.stmts.last()
+    {
+        given = last;
     }
+    if let Expr::Tuple(pair) = given
+        && let Some(first) = pair.elems.first()
+    {
+        given = first;
+    }
+    while let Expr::MethodCall(call) = given
+        && matches!(call.method.to_string().as_str(), "clone" | "to_owned" | "to_string" | "into" | "as_str")
+    {
+        given = &call.receiver;
+    }
+    matches!(given, Expr::Path(path) if path.path.is_ident(key))
+}
+
+/// The name of what a closure gets, or of the first half of a pair.
+fn key_of(pat: &Pat) -> Option<&Ident> {
+    match pat {
+        Pat::Ident(name) => Some(&name.ident),
+        Pat::Reference(inner) => key_of(&inner.pat),
+        Pat::Tuple(pair) => pair.elems.first().and_then(key_of),
+        Pat::Type(typed) => key_of(&typed.pat),
+        _ => None,
+    }
+}
+
+/// Whether something is assigned in an expression.
+fn assigns(expr: &Expr) -> bool {
+    #[derive(Default)]
+    struct Assignments(bool);
+    impl<'ast> Visit<'ast> for Assignments {
+        fn visit_expr_assign(&mut self, _: &'ast ExprAssign) {
+            self.0 = true;
+        }
+
+        fn visit_expr_binary(&mut self, expr: &'ast ExprBinary) {
+            self.0 |= is_assignment(expr.op);
+            visit::visit_expr_binary(self, expr);
+        }
+    }
+    let mut found = Assignments::default();
+    found.visit_expr(expr);
+    found.0
 }
 
 fn is_sum(expr: &Expr) -> bool {

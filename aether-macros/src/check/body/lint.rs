@@ -108,13 +108,10 @@ impl BodyLint<'_> {
         if written == ["Command", "new"] && arguments.is_some_and(|count| count != 1) {
             return None;
         }
-        // An id that is made of something is a type of the user's own, or follows from what it is made of.
-        let made_of = match written.as_slice() {
-            [.., ty, new] if new == "new" && (ty == "ObjectId" || ty == "Ulid") => Some(1..),
-            [.., ty, new] if ty == "Uuid" && (new == "new_v1" || new == "new_v6") => Some(2..),
-            _ => None,
-        };
-        if made_of.zip(arguments).is_some_and(|(most, count)| most.contains(&count)) {
+        // An id that is made of something is a type of the user's own.
+        let is_id =
+            matches!(written.as_slice(), [.., ty, new] if new == "new" && (ty == "ObjectId" || ty == "Ulid"));
+        if is_id && arguments.is_some_and(|count| count != 0) {
             return None;
         }
         // No clock takes an argument: that is a function of the user's own.

@@ -233,15 +233,19 @@ impl<'ast> Visit<'ast> for BodyLint<'_> {
         if let Some(literal) = known_macros::address_format(mac) {
             self.report(literal, Finding::Wrong(code::ADDRESS), "{:p}");
         }
+        // What is parsed here is gone afterwards, and another expression may have its address.
+        let known = self.in_any_order.len();
         if let Some(block) = statements(mac) {
-            return self.visit_block(&block);
-        }
-        for piece in &Arguments::of(mac).pieces {
-            match &piece.expr {
-                Some(expr) => self.visit_expr(expr),
-                None => self.check_opaque_tokens(&piece.lead),
+            self.visit_block(&block);
+        } else {
+            for piece in &Arguments::of(mac).pieces {
+                match &piece.expr {
+                    Some(expr) => self.visit_expr(expr),
+                    None => self.check_opaque_tokens(&piece.lead),
+                }
             }
         }
+        self.in_any_order.truncate(known);
     }
 
     fn visit_item(&mut self, item: &'ast Item) {

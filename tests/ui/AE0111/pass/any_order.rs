@@ -58,7 +58,7 @@ async fn given(cx: &mut Cx, mut tags: HashMap<String, u32>) -> Result<u32> {
     tags.retain(|_, count| *count > 0);
     let large = tags.values().filter(|count| **count > 3).count();
     let longest = tags.keys().map(String::len).max();
-    let sorted: BTreeMap<String, u32> = tags.clone().into_iter().collect();
+    let sorted: BTreeMap<String, u32> = tags.clone().into_iter().filter(|(_, count)| *count > 1).collect();
     for tag in sorted.into_keys() {
         send(cx, &tag).await?;
     }

@@ -2,11 +2,15 @@
 
 /// What a pattern of another crate looks like.
 pub(crate) mod regex {
-    pub(crate) struct Regex(pub(crate) &'static str);
+    pub(crate) struct Regex(String);
 
     impl Regex {
+        pub(crate) fn new(text: &str) -> Result<Self, String> {
+            Ok(Self(text.to_owned()))
+        }
+
         pub(crate) fn is_match(&self, text: &str) -> bool {
-            text.contains(self.0)
+            text.contains(&self.0)
         }
     }
 }
@@ -19,7 +23,7 @@ mod agent {
 
     use crate::regex::Regex;
 
-    static URGENT: LazyLock<Regex> = LazyLock::new(|| Regex("urgent"));
+    static URGENT: LazyLock<Regex> = LazyLock::new(|| Regex::new("urgent").unwrap());
 
     #[workflow]
     pub(crate) async fn flow(cx: &mut Cx, text: String) -> Result<bool> {
