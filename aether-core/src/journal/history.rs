@@ -3,10 +3,8 @@
 //! Promise: a recorded answer goes only to the command that has its place, kind, name and arguments; answers are
 //! handed out in the order in which the workflow saw them first; no wildcard decides a match.
 
-use std::borrow::Borrow;
-use std::cmp::{Ordering, Reverse};
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
-use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 
@@ -19,6 +17,43 @@ use crate::journal::version_marks::{Mark, VersionMarks};
 use crate::sched::{HashMap, mutated};
 use crate::vocabulary::id::CommandId;
 use crate::vocabulary::outcome::EffectClass;
+
+/// What has a place is found by it, and ordered by it.
+macro_rules! by_place {
+    ($of:ty) => {
+        impl std::borrow::Borrow<str> for $of {
+            fn borrow(&self) -> &str {
+                self.place()
+            }
+        }
+
+        impl std::hash::Hash for $of {
+            fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+                self.place().hash(state);
+            }
+        }
+
+        impl PartialEq for $of {
+            fn eq(&self, other: &Self) -> bool {
+                self.place() == other.place()
+            }
+        }
+
+        impl Eq for $of {}
+
+        impl PartialOrd for $of {
+            fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+                Some(self.cmp(other))
+            }
+        }
+
+        impl Ord for $of {
+            fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+                self.place().cmp(other.place())
+            }
+        }
+    };
+}
 
 mod closed;
 mod commands;
@@ -36,42 +71,12 @@ pub use self::record::{Asked, CommandDetails, CommandRecord, Expired, Invocation
 struct Place(CommandId);
 
 impl Place {
-    fn as_str(&self) -> &str {
+    fn place(&self) -> &str {
         self.0.place()
     }
 }
 
-impl Borrow<str> for Place {
-    fn borrow(&self) -> &str {
-        self.as_str()
-    }
-}
-
-impl Hash for Place {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.as_str().hash(state);
-    }
-}
-
-impl PartialEq for Place {
-    fn eq(&self, other: &Self) -> bool {
-        self.as_str() == other.as_str()
-    }
-}
-
-impl Eq for Place {}
-
-impl PartialOrd for Place {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Place {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.as_str().cmp(other.as_str())
-    }
-}
+by_place!(Place);
 
 /// One run's journal, folded for replay.
 #[derive(Debug, Default)]
@@ -260,7 +265,7 @@ impl History {
         }
         let mut winners: HashMap<&str, Vec<Option<&str>>> = HashMap::new();
         for (place, winner) in decided {
-            winners.entry(place.as_str()).or_default().push(winner.as_deref());
+            winners.entry(place.place()).or_default().push(winner.as_deref());
         }
         let lost = |place: &str| {
             let mut decided = scopes_of(place).filter_map(|scope| winners.get(scope)).flatten();

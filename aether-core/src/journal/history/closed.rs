@@ -4,10 +4,8 @@
 //! Promise: a record that was closed is the same when it is opened again. One that cannot be closed so stays open. What
 //! many commands have in common, their [`Shape`], is held once; the rest is one text.
 
-use std::borrow::{Borrow, Cow};
-use std::cmp::Ordering;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use super::record::{CommandRecord, Invocation, RecordedResult};
@@ -34,37 +32,7 @@ impl Closed {
     }
 }
 
-impl Borrow<str> for Closed {
-    fn borrow(&self) -> &str {
-        self.place()
-    }
-}
-
-impl Hash for Closed {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.place().hash(state);
-    }
-}
-
-impl PartialEq for Closed {
-    fn eq(&self, other: &Self) -> bool {
-        self.place() == other.place()
-    }
-}
-
-impl Eq for Closed {}
-
-impl PartialOrd for Closed {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Closed {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.place().cmp(other.place())
-    }
-}
+by_place!(Closed);
 
 /// What kind of answer a closed record has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

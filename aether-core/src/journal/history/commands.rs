@@ -93,18 +93,18 @@ impl Commands {
 
     /// The places of all records.
     pub(super) fn places(&self) -> impl Iterator<Item = &str> {
-        self.open.keys().map(Place::as_str).chain(self.closed.iter().map(Closed::place))
+        self.open.keys().map(Place::place).chain(self.closed.iter().map(Closed::place))
     }
 
     /// The places of commands that nobody asked for.
     pub(super) fn unrequested(&self) -> impl Iterator<Item = &str> {
         let open = self.open.iter().filter(|(_, record)| !record.requested);
-        open.map(|(place, _)| place.as_str()).chain(self.closed.iter().map(Closed::place))
+        open.map(|(place, _)| place.place()).chain(self.closed.iter().map(Closed::place))
     }
 
     /// Keeps what `keep` says of its place.
     pub(super) fn retain(&mut self, keep: impl Fn(&str) -> bool) {
-        self.open.retain(|place, _| keep(place.as_str()));
+        self.open.retain(|place, _| keep(place.place()));
         self.closed.retain(|closed| keep(closed.place()));
     }
 
