@@ -316,8 +316,17 @@ async fn nothing_is_missing_after_an_update_from_a_file_without_the_list() {
     open(&engine, all.id(), 7).await;
     let waits = engine.start::<letter>(()).id("early").await.unwrap();
     open(&engine, waits.id(), 1).await;
-    let before = engine.all_pending(WaitFilter::default()).await.unwrap().waits;
-    assert_eq!(before.len(), 9);
+    // With that of the child, which may not wait yet.
+    let listed = async {
+        loop {
+            let before = engine.all_pending(WaitFilter::default()).await.unwrap().waits;
+            if before.len() == 9 {
+                return before;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let before = tokio::time::timeout(Duration::from_secs(120), listed).await.expect("nine waits");
     engine.shutdown().await.unwrap();
 
     // The file as the version before left it.
