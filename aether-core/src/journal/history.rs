@@ -18,65 +18,18 @@ use crate::sched::{HashMap, mutated};
 use crate::vocabulary::id::CommandId;
 use crate::vocabulary::outcome::EffectClass;
 
-/// What has a place is found by it, and ordered by it.
-macro_rules! by_place {
-    ($of:ty) => {
-        impl std::borrow::Borrow<str> for $of {
-            fn borrow(&self) -> &str {
-                self.place()
-            }
-        }
-
-        impl std::hash::Hash for $of {
-            fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
-                self.place().hash(state);
-            }
-        }
-
-        impl PartialEq for $of {
-            fn eq(&self, other: &Self) -> bool {
-                self.place() == other.place()
-            }
-        }
-
-        impl Eq for $of {}
-
-        impl PartialOrd for $of {
-            fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-                Some(self.cmp(other))
-            }
-        }
-
-        impl Ord for $of {
-            fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-                self.place().cmp(other.place())
-            }
-        }
-    };
-}
-
 mod closed;
 mod commands;
 mod items;
+mod place;
 mod places;
 pub(crate) mod record;
 
 use self::commands::Commands;
 use self::items::{WaitingItems, item_of};
+use self::place::Place;
 use self::places::Places;
 pub use self::record::{Asked, CommandDetails, CommandRecord, Expired, Invocation, RecordedResult};
-
-/// The place of a command, which shares the text of its id.
-#[derive(Clone, Debug)]
-struct Place(CommandId);
-
-impl Place {
-    fn place(&self) -> &str {
-        self.0.place()
-    }
-}
-
-by_place!(Place);
 
 /// One run's journal, folded for replay.
 #[derive(Debug, Default)]

@@ -2,8 +2,8 @@
 //!
 //! Promise: whether a record is open or closed is seen by nobody else; who asks for one gets it open.
 
-use super::Place;
 use super::closed::{Closed, Shapes};
+use super::place::Place;
 use super::record::CommandRecord;
 use crate::sched::{HashMap, HashSet};
 use crate::vocabulary::id::CommandId;
