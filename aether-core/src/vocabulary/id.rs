@@ -139,6 +139,11 @@ impl CommandId {
         Self(joined(|text| text.extend([place, ":", name])))
     }
 
+    /// An id of which the text is known to be one.
+    pub(crate) fn stored(text: &str) -> Self {
+        Self(text.into())
+    }
+
     /// The id of the command with this number in the scope at `path`, which is empty for the root.
     pub(crate) fn numbered(path: &str, ordinal: u32, name: &str) -> Self {
         Self(joined(|text| {

@@ -6,6 +6,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::sync::Arc;
 
 use super::place::by_place;
@@ -101,14 +102,12 @@ impl Shapes {
         if length > LONGEST || texts.iter().any(|text| text.contains(BETWEEN)) {
             return None;
         }
-        let number = self.number(shape).to_string();
+        let number = self.number(shape);
         let [command, digest, input, answer] = texts;
-        let mut text = String::with_capacity(length + number.len() + 4);
-        text.push_str(command);
-        for part in [&number, digest, input, answer] {
-            text.push(BETWEEN);
-            text.push_str(part);
-        }
+        let mut text = String::with_capacity(length + digits(number) + 4);
+        // Writing to a string does not fail.
+        let _written =
+            write!(text, "{command}{BETWEEN}{number}{BETWEEN}{digest}{BETWEEN}{input}{BETWEEN}{answer}");
         Some(Closed(text.into_boxed_str()))
     }
 
@@ -119,11 +118,14 @@ impl Shapes {
         else {
             return None;
         };
-        let number = attempt.to_string();
-        if id.as_str().strip_suffix(&number)?.strip_suffix('#')? != command.as_str() {
+        let number = match attempt {
+            0 => Cow::Borrowed("0"),
+            more => more.to_string().into(),
+        };
+        if id.as_str().strip_suffix(&*number)?.strip_suffix('#')? != command.as_str() {
             return None;
         }
-        let of_run = key.as_str().strip_suffix(&number)?.strip_suffix(':')?;
+        let of_run = key.as_str().strip_suffix(&*number)?.strip_suffix(':')?;
         let run = of_run.strip_suffix(command.as_str())?.strip_suffix(':')?.strip_prefix("aether:")?;
         // Almost always there is one run, and its keys hold the command's name as it is.
         if self.run.as_ref().is_none_or(|known| known.as_str() != run) {
@@ -150,7 +152,7 @@ impl Shapes {
         let mut parts = closed.0.splitn(5, BETWEEN);
         let mut part = || parts.next().unwrap_or_default();
         let (command, number, digest, input, answer) = (part(), part(), part(), part(), part());
-        let mut record = CommandRecord::new(command.to_owned().into());
+        let mut record = CommandRecord::new(CommandId::stored(command));
         let shape = number.parse().ok().and_then(|number: usize| self.all.get(number));
         // What `close` wrote is read here. An answer of a kind that nothing asks for stops the run, where no answer would let
         // it go on.
@@ -174,6 +176,11 @@ impl Shapes {
         record.answer = Some(answer_of(shape.kind, answer).unwrap_or_else(unreadable));
         record
     }
+}
+
+/// How many digits a number is written with.
+fn digits(number: usize) -> usize {
+    number.checked_ilog10().map_or(1, |tens| tens as usize + 1)
 }
 
 fn text_of(answer: &RecordedResult) -> Option<(Kind, Cow<'_, str>)> {

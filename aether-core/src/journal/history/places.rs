@@ -3,6 +3,7 @@
 //! Promise: what comes in first comes out first. A long history waits for a million answers: a place costs the bytes of its
 //! text and those of its length.
 
+use std::fmt::Write as _;
 use std::ops::Range;
 
 /// What was read is let go of in parts of at least so many bytes.
@@ -27,7 +28,8 @@ impl Places {
     }
 
     pub(super) fn push_back(&mut self, place: &str) {
-        self.text.extend([&*place.len().to_string(), " ", place]);
+        // Writing to a string does not fail.
+        let _written = write!(self.text, "{} {place}", place.len());
         self.count += 1;
     }
 
