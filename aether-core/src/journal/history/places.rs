@@ -94,7 +94,7 @@ mod tests {
             assert_eq!((places.front(), places.len()), (Some(&*next), model.len() + 1));
             places.pop_front();
         }
-        assert!(places.is_empty() && places.len() == 0);
+        assert!(places.is_empty());
         places.pop_front();
         places.push_back("0");
         assert_eq!(places.front(), Some("0"));
