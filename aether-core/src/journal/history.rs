@@ -15,7 +15,7 @@ use crate::journal::obligations::is_undoing;
 use crate::journal::resources::Resources;
 use crate::journal::version_marks::{Mark, VersionMarks};
 use crate::sched::{HashMap, mutated};
-use crate::vocabulary::id::CommandId;
+use crate::vocabulary::id::{CommandId, is_within};
 use crate::vocabulary::outcome::EffectClass;
 
 mod closed;
@@ -451,11 +451,6 @@ impl History {
         }
         unasked.last().cloned()
     }
-}
-
-/// Whether the command at `place` was issued in `scope` or in a scope below it.
-fn is_within(place: &str, scope: &str) -> bool {
-    place.strip_prefix(scope).is_some_and(|rest| rest.starts_with('.'))
 }
 
 /// The scopes that a place is in, from the inside out; the root scope is the empty text.

@@ -172,8 +172,13 @@ impl CommandId {
 
     /// Whether this command was issued in `scope` (a scope's path) or in a scope below it.
     pub fn is_within(&self, scope: &str) -> bool {
-        self.0.strip_prefix(scope).is_some_and(|rest| rest.starts_with('.'))
+        is_within(&self.0, scope)
     }
+}
+
+/// Whether a command of this place was issued in `scope` or in a scope below it.
+pub(crate) fn is_within(place: &str, scope: &str) -> bool {
+    place.strip_prefix(scope).is_some_and(|rest| rest.starts_with('.'))
 }
 
 /// Why a text is not a command id.

@@ -1,3 +1,5 @@
+//! Closing records and opening them again: each is the same afterwards, or stays open.
+
 use jiff::Timestamp;
 
 use super::*;
