@@ -5,15 +5,14 @@
 
 use proc_macro2::Span;
 use syn::spanned::Spanned as _;
-use syn::visit::{self, Visit};
 use syn::visit_mut::{self, VisitMut};
 use syn::{
-    Block, Expr, ExprAssign, ExprBinary, ExprClosure, ExprMethodCall, GenericArgument, Ident, Item, Local,
-    LocalInit, Member, Pat, Path, Stmt, Type, parse_quote,
+    Block, Expr, ExprMethodCall, GenericArgument, Ident, Item, Local, LocalInit, Member, Pat, Path, Type,
+    parse_quote,
 };
 
+use super::keys;
 use super::rules::methods;
-use crate::syntax::operators::is_assignment;
 
 /// Consumers that give the same in any order.
 const ORDER_FREE: &[&str] =
@@ -23,8 +22,11 @@ const ORDER_FREE: &[&str] =
 const ADAPTERS: &[&str] =
     &["cloned", "copied", "filter", "filter_map", "flat_map", "flatten", "into_iter", "iter", "map"];
 
-/// Collections whose own order is not that in which they are filled.
-const UNORDERED: &[&str] = &["BTreeMap", "BTreeSet", "HashMap", "HashSet"];
+/// Maps whose own order is not that in which they are filled: of two values with one key, the last one stays.
+const MAPS: &[&str] = &["BTreeMap", "HashMap"];
+
+/// Sets whose own order is not that in which they are filled.
+const SETS: &[&str] = &["BTreeSet", "HashSet"];
 
 /// Asks about the type of everything that the body goes through.
 pub(crate) fn ask(body: &mut Block, krate: &Path) {
@@ -42,8 +44,12 @@ impl VisitMut for Questions<'_> {
         {
             return self.visit_arguments(call);
         }
+        let goes_through_a_value = matches!(expr, Expr::MethodCall(call) if goes_through_a_value(call));
         visit_mut::visit_expr_mut(self, expr);
         match expr {
+            Expr::MethodCall(call) if goes_through_a_value => {
+                self.ask_value(call.method.span(), &mut call.receiver);
+            }
             Expr::MethodCall(call) if gives_a_branch_each(call) => {
                 let at = call.method.span();
                 if let Some(items) = call.args.first_mut() {
@@ -136,6 +142,22 @@ fn gives_a_branch_each(call: &ExprMethodCall) -> bool {
     call.method == "each" && call.args.len() == 2
 }
 
+/// Whether a call goes through what an expression gives that is no place: `claim.tags.clone().into_iter()`. Such a value can be
+/// handed on; what a constructor with constants gives may live longer than its statement, and is no collection.
+fn goes_through_a_value(call: &ExprMethodCall) -> bool {
+    let gives_value = match &*call.receiver {
+        Expr::MethodCall(_) => !adapts(&call.receiver),
+        Expr::Call(call) => !matches!(&*call.func, Expr::Path(function) if is_constructor(&function.path)),
+        Expr::Await(_) | Expr::Try(_) => true,
+        _ => false,
+    };
+    gives_value && methods::iterates(&call.method.to_string())
+}
+
+fn is_constructor(function: &Path) -> bool {
+    function.segments.last().is_some_and(|last| last.ident.to_string().starts_with(char::is_uppercase))
+}
+
 /// A variable or a field of one.
 fn place(expr: &Expr) -> Option<&Expr> {
     match expr {
@@ -166,7 +188,8 @@ fn ends_without_order(call: &ExprMethodCall) -> bool {
     let name = call.method.to_string();
     let into =
         |is: fn(&GenericArgument) -> bool| call.turbofish.as_ref().is_some_and(|to| to.args.iter().any(is));
-    let collects = name == "collect" && into(is_unordered) && keeps_keys(&call.receiver);
+    let collects = name == "collect"
+        && call.turbofish.iter().flat_map(|to| &to.args).any(|to| fills(to, &call.receiver));
     let adds_floats = matches!(name.as_str(), "sum" | "product")
         && into(|to| matches!(to, GenericArgument::Type(ty) if is_float_type(ty)));
     (collects || ORDER_FREE.contains(&name.as_str())) && !adds_floats && adapts(&call.receiver)
@@ -177,74 +200,9 @@ fn ends_without_order(call: &ExprMethodCall) -> bool {
 pub(crate) fn fills_in_any_order(local: &Local) -> Option<&Expr> {
     let (Pat::Type(typed), Some(init)) = (&local.pat, &local.init) else { return None };
     let Expr::MethodCall(call) = &*init.expr else { return None };
-    let collects = call.method == "collect" && call.turbofish.is_none() && is_unordered_type(&typed.ty);
     let from = &*call.receiver;
-    if collects && adapts(from) && keeps_keys(from) { source(from) } else { None }
-}
-
-/// Whether the closures of a chain of calls hand on the keys that they get, and change nothing: of two elements that get one
-/// key, the last one would stay, and a closure that counts would count in another order.
-fn keeps_keys(expr: &Expr) -> bool {
-    let Expr::MethodCall(call) = expr else { return true };
-    let makes = matches!(call.method.to_string().as_str(), "map" | "filter_map" | "flat_map");
-    let kept = call.args.iter().all(|argument| match argument {
-        Expr::Closure(closure) => (!makes || hands_on(closure)) && !assigns(&closure.body),
-        // A function by its name.
-        _ => !makes,
-    });
-    kept && keeps_keys(&call.receiver)
-}
-
-/// Whether a closure gives back what it gets, or a pair with the first half of the pair that it gets.
-fn hands_on(closure: &ExprClosure) -> bool {
-    let Some(key) = closure.inputs.first().and_then(key_of) else { return false };
-    let mut given = &*closure.body;
-    if let Expr::Block(block) = given
-        && let Some(Stmt::Expr(last, None)) = block.block.stmts.last()
-    {
-        given = last;
-    }
-    if let Expr::Tuple(pair) = given
-        && let Some(first) = pair.elems.first()
-    {
-        given = first;
-    }
-    while let Expr::MethodCall(call) = given
-        && matches!(call.method.to_string().as_str(), "clone" | "to_owned" | "to_string" | "into" | "as_str")
-    {
-        given = &call.receiver;
-    }
-    matches!(given, Expr::Path(path) if path.path.is_ident(key))
-}
-
-/// The name of what a closure gets, or of the first half of a pair.
-fn key_of(pat: &Pat) -> Option<&Ident> {
-    match pat {
-        Pat::Ident(name) => Some(&name.ident),
-        Pat::Reference(inner) => key_of(&inner.pat),
-        Pat::Tuple(pair) => pair.elems.first().and_then(key_of),
-        Pat::Type(typed) => key_of(&typed.pat),
-        _ => None,
-    }
-}
-
-/// Whether something is assigned in an expression.
-fn assigns(expr: &Expr) -> bool {
-    #[derive(Default)]
-    struct Assignments(bool);
-    impl<'ast> Visit<'ast> for Assignments {
-        fn visit_expr_assign(&mut self, _: &'ast ExprAssign) {
-            self.0 = true;
-        }
-
-        fn visit_expr_binary(&mut self, expr: &'ast ExprBinary) {
-            self.0 |= is_assignment(expr.op);
-            visit::visit_expr_binary(self, expr);
-        }
-    }
-    let mut found = Assignments::default();
-    found.visit_expr(expr);
-    found.0
+    let collects = call.method == "collect" && call.turbofish.is_none() && fills_type(&typed.ty, from);
+    if collects && adapts(from) { source(from) } else { None }
 }
 
 fn is_sum(expr: &Expr) -> bool {
@@ -278,11 +236,15 @@ fn adapts(expr: &Expr) -> bool {
     methods::iterates(&name) || (ADAPTERS.contains(&name.as_str()) && adapts(&call.receiver))
 }
 
-fn is_unordered(argument: &GenericArgument) -> bool {
-    matches!(argument, GenericArgument::Type(ty) if is_unordered_type(ty))
+fn fills(argument: &GenericArgument, chain: &Expr) -> bool {
+    matches!(argument, GenericArgument::Type(ty) if fills_type(ty, chain))
 }
 
-fn is_unordered_type(ty: &Type) -> bool {
+/// Whether what comes out of a chain of calls makes the same collection of a type in any order.
+fn fills_type(ty: &Type, chain: &Expr) -> bool {
     let Type::Path(path) = ty else { return false };
-    path.path.segments.last().is_some_and(|last| UNORDERED.iter().any(|name| last.ident == name))
+    path.path.segments.last().is_some_and(|last| {
+        MAPS.iter().any(|name| last.ident == name) && keys::keeps(chain)
+            || SETS.iter().any(|name| last.ident == name) && keys::assigns_nothing(chain)
+    })
 }

@@ -4,6 +4,7 @@ pub(crate) mod branches;
 pub(crate) mod captures;
 pub(crate) mod context;
 pub(crate) mod iteration;
+mod keys;
 pub(crate) mod linear;
 pub(crate) mod lint;
 pub(crate) mod locals;

@@ -68,4 +68,20 @@ async fn given(cx: &mut Cx, mut tags: HashMap<String, u32>) -> Result<u32> {
     Ok(large as u32 + u32::from(longest.is_some()))
 }
 
+#[workflow]
+async fn chosen(cx: &mut Cx, tags: HashMap<String, u32>, notes: Vec<String>) -> Result<Vec<String>> {
+    let _ = cx;
+    let halves = tags.values().map(|count| count / 2).collect::<BTreeSet<_>>();
+    let initials: BTreeSet<Option<char>> = tags.keys().map(|tag| tag.chars().next()).collect();
+    let many: BTreeMap<String, u32> =
+        tags.iter().filter_map(|(tag, count)| if *count > 1 { Some((tag.clone(), *count)) } else { None }).collect();
+    let some = tags.iter().filter_map(|(tag, count)| (*count > 1).then(|| (tag, count))).collect::<BTreeMap<_, _>>();
+    let less: BTreeMap<String, u32> =
+        tags.clone().into_iter().filter_map(|(tag, count)| count.checked_sub(1).map(|count| (tag, count))).collect();
+    let written = notes.clone().into_iter().chain(notes.as_slice().iter().cloned());
+    let first = Some("the first").into_iter();
+    let count = halves.len() + initials.len() + many.len() + some.len() + less.len();
+    Ok(written.chain(first.map(str::to_owned)).chain([count.to_string()]).collect())
+}
+
 fn main() {}

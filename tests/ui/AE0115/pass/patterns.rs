@@ -21,7 +21,7 @@ mod agent {
 
     use aether::prelude::*;
 
-    use crate::regex::Regex;
+    use super::regex::Regex;
 
     static URGENT: LazyLock<Regex> = LazyLock::new(|| Regex::new("urgent").unwrap());
 

@@ -1,0 +1,131 @@
+//! What the closures of a chain of calls do with the keys of a hash collection that a map is filled from.
+//!
+//! Promise: a chain is said to keep keys only where two elements with different keys cannot come out with one, for then the
+//! last of them would stay in a map, and which one that is depends on the order.
+
+use syn::visit::{self, Visit};
+use syn::{Block, Expr, ExprAssign, ExprBinary, ExprClosure, Ident, Pat, PatIdent, Stmt};
+
+use crate::syntax::operators::is_assignment;
+
+/// Whether the closures of a chain of calls hand on the keys that they get, and change nothing.
+pub(crate) fn keeps(chain: &Expr) -> bool {
+    let Expr::MethodCall(call) = chain else { return true };
+    let makes = matches!(call.method.to_string().as_str(), "map" | "filter_map" | "flat_map");
+    let kept = call.args.iter().all(|argument| match argument {
+        Expr::Closure(closure) => (!makes || hands_on(closure)) && !assigns(&closure.body),
+        // A function by its name.
+        _ => !makes,
+    });
+    kept && keeps(&call.receiver)
+}
+
+/// Whether the closures of a chain of calls change nothing: one that counts would count in another order.
+pub(crate) fn assigns_nothing(chain: &Expr) -> bool {
+    let Expr::MethodCall(call) = chain else { return true };
+    let quiet = call.args.iter().all(|argument| match argument {
+        Expr::Closure(closure) => !assigns(&closure.body),
+        _ => true,
+    });
+    quiet && assigns_nothing(&call.receiver)
+}
+
+/// Whether a closure gives back what it gets, or a pair with the first half of the pair that it gets.
+fn hands_on(closure: &ExprClosure) -> bool {
+    let Some(key) = closure.inputs.first().and_then(key_of) else { return false };
+    gives(&closure.body, key)
+}
+
+/// Whether an expression gives a key as it is, a pair with it, an `Option` of one of them, or nothing.
+fn gives(expr: &Expr, key: &Ident) -> bool {
+    match expr {
+        Expr::Path(path) => path.path.is_ident(key) || path.path.is_ident("None"),
+        Expr::Paren(inner) => gives(&inner.expr, key),
+        Expr::Group(inner) => gives(&inner.expr, key),
+        Expr::Reference(inner) => gives(&inner.expr, key),
+        Expr::Unary(inner) => matches!(inner.op, syn::UnOp::Deref(_)) && gives(&inner.expr, key),
+        Expr::Tuple(pair) => pair.elems.first().is_some_and(|first| gives(first, key)),
+        Expr::Block(block) => ends_with(&block.block, key),
+        Expr::If(branches) => {
+            let otherwise = branches.else_branch.as_ref().is_some_and(|(_, otherwise)| gives(otherwise, key));
+            otherwise && !hides(&branches.cond, key) && ends_with(&branches.then_branch, key)
+        }
+        Expr::Match(arms) => arms.arms.iter().all(|arm| !binds(&arm.pat, key) && gives(&arm.body, key)),
+        Expr::Call(call) => {
+            let is_some = matches!(&*call.func, Expr::Path(function) if function.path.is_ident("Some"));
+            is_some && call.args.first().is_some_and(|given| gives(given, key))
+        }
+        Expr::MethodCall(call) => match (call.method.to_string().as_str(), call.args.first()) {
+            ("clone" | "to_owned" | "to_string" | "into" | "as_str", None) => gives(&call.receiver, key),
+            ("then_some", Some(given)) => gives(given, key),
+            // `wanted.then(|| (key, value))`, `value.map(|value| (key, value))`.
+            ("then" | "map", Some(Expr::Closure(closure))) => {
+                !closure.inputs.iter().any(|pat| binds(pat, key)) && gives(&closure.body, key)
+            }
+            _ => false,
+        },
+        _ => false,
+    }
+}
+
+fn ends_with(block: &Block, key: &Ident) -> bool {
+    let Some((Stmt::Expr(last, None), before)) = block.stmts.split_last() else { return false };
+    let hidden = before.iter().any(|stmt| matches!(stmt, Stmt::Local(local) if binds(&local.pat, key)));
+    !hidden && gives(last, key)
+}
+
+/// The name of what a closure gets, or of the first half of a pair.
+fn key_of(pat: &Pat) -> Option<&Ident> {
+    match pat {
+        Pat::Ident(name) => Some(&name.ident),
+        Pat::Reference(inner) => key_of(&inner.pat),
+        Pat::Tuple(pair) => pair.elems.first().and_then(key_of),
+        Pat::Type(typed) => key_of(&typed.pat),
+        _ => None,
+    }
+}
+
+/// Whether a pattern gives the name to something else.
+fn binds(pat: &Pat, name: &Ident) -> bool {
+    let mut hidden = Hidden { name, found: false };
+    hidden.visit_pat(pat);
+    hidden.found
+}
+
+/// Whether a condition gives the name to something else: `if let Some(key) = ..`.
+fn hides(condition: &Expr, name: &Ident) -> bool {
+    let mut hidden = Hidden { name, found: false };
+    hidden.visit_expr(condition);
+    hidden.found
+}
+
+struct Hidden<'a> {
+    name: &'a Ident,
+    found: bool,
+}
+
+impl<'ast> Visit<'ast> for Hidden<'_> {
+    fn visit_pat_ident(&mut self, pat: &'ast PatIdent) {
+        self.found |= pat.ident == *self.name;
+        visit::visit_pat_ident(self, pat);
+    }
+}
+
+/// Whether something is assigned in an expression.
+fn assigns(expr: &Expr) -> bool {
+    #[derive(Default)]
+    struct Assignments(bool);
+    impl<'ast> Visit<'ast> for Assignments {
+        fn visit_expr_assign(&mut self, _: &'ast ExprAssign) {
+            self.0 = true;
+        }
+
+        fn visit_expr_binary(&mut self, expr: &'ast ExprBinary) {
+            self.0 |= is_assignment(expr.op);
+            visit::visit_expr_binary(self, expr);
+        }
+    }
+    let mut found = Assignments::default();
+    found.visit_expr(expr);
+    found.0
+}
