@@ -99,6 +99,11 @@ impl Connection {
         !self.client.is_closed() && !self.broken.load(Ordering::Relaxed)
     }
 
+    /// Whether a pooler stands before the server: each transaction may have another session.
+    pub(crate) fn is_pooled(&self) -> bool {
+        self.prelude.is_some()
+    }
+
     /// It is not to be used again.
     pub(crate) fn give_up(&self) {
         self.broken.store(true, Ordering::Relaxed);

@@ -45,6 +45,9 @@ pub(crate) struct Database {
     pub(crate) heads: Heads,
     /// What the writers have written.
     pub(crate) batches: BatchCounter,
+    /// How many batches were sent while another one was at the server.
+    #[cfg(test)]
+    pub(crate) sent_behind: std::sync::atomic::AtomicU64,
     /// What this process knows of its claims.
     pub(crate) claims: Claims,
     /// The workers of this process, and when they were last said to be there.
@@ -140,6 +143,8 @@ impl Database {
             clock: Arc::new(PlaceClock::new(places)),
             heads: Heads::default(),
             batches: BatchCounter::default(),
+            #[cfg(test)]
+            sent_behind: Default::default(),
             claims: Claims::default(),
             present: Present::default(),
             doors: Doors::default(),

@@ -18,6 +18,7 @@ use crate::database::Database;
 use crate::options::PostgresOptions;
 use crate::shard::shard;
 
+mod behind;
 mod claims;
 mod closing;
 mod damage;

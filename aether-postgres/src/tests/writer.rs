@@ -18,7 +18,7 @@ use super::proxy::Proxy;
 use super::{Table, at, code, options, run_id, takeover, worker};
 use crate::database::Database;
 
-fn frame(text: &str) -> Frame {
+pub(super) fn frame(text: &str) -> Frame {
     Frame { count: 1, text: format!("[{{\"node_finished\":{{\"command\":\"{text}\"}}}}]") }
 }
 
@@ -175,10 +175,17 @@ async fn what_an_owner_was_told_is_written_stands_before_the_fence_of_the_next()
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn appends_survive_a_server_that_dies_again_and_again() {
+    // Few share one batch; of many, a batch is sent while another one is at the server.
+    for runs in [24, 80] {
+        appends_survive(runs).await;
+    }
+}
+
+async fn appends_survive(runs: usize) {
     let cluster = tokio::task::spawn_blocking(|| Cluster::begin(Cluster::options().durable())).await.unwrap();
     let cluster = Arc::new(cluster);
     let database = Database::open(&cluster_url(&cluster), options()).await.unwrap();
-    let names: Vec<String> = (0..24).map(|n| format!("run{n}")).collect();
+    let names: Vec<String> = (0..runs).map(|n| format!("run{n}")).collect();
     join_all(names.iter().map(|name| create(&database, name))).await;
     let stop = Arc::new(std::sync::atomic::AtomicBool::new(false));
     let owners: Vec<_> = names

@@ -16,7 +16,7 @@ use crate::error::OpError;
 use crate::row::{self, get};
 use crate::writer::batch::{Batch, Group, Item, Write, first_head};
 use crate::writer::recover::answer;
-use crate::writer::statements::Passed;
+use crate::writer::statements::{Link, Passed};
 use crate::writer::{Head, Writer, sql};
 
 /// What is known of a run whose append was refused.
@@ -61,7 +61,7 @@ impl Writer {
         // A try whose answer was lost may have been carried out only now, before this one, which found the run there.
         let mut unknown = None;
         if batch.creations.iter().any(|creation| !creation.lost.is_empty())
-            && let Err(error) = self.recover_runs(&mut batch).await
+            && let Err(error) = self.link().recover_runs(&mut batch).await
         {
             tracing::warn!(?error, "cannot look for a run that was created late");
             unknown = Some(error.into_store_error(&self.database.name));
@@ -95,8 +95,9 @@ impl Writer {
 
     /// Looks at why groups were refused.
     async fn sort_out(&mut self, mut refused: Batch) -> Result<Vec<Batch>, (OpError, Batch)> {
-        let looked = match self.look(refused.groups.values()).await {
-            Ok(facts) => self.find(refused.groups.values()).await.map(|found| (facts, found)),
+        let link = self.link();
+        let looked = match link.look(refused.groups.values()).await {
+            Ok(facts) => link.find(refused.groups.values()).await.map(|found| (facts, found)),
             Err(error) => Err(error),
         };
         let (facts, mut found) = match looked {
@@ -137,9 +138,11 @@ impl Writer {
                 rests.insert(Group { run, shard, items: rest });
             }
         }
-        self.look_at_ledger(firsts, rests).await
+        link.look_at_ledger(firsts, rests).await
     }
+}
 
+impl Link {
     /// For appends that nothing but their ledger rows stands in the way of.
     async fn look_at_ledger(&self, firsts: Batch, rests: Batch) -> Result<Vec<Batch>, (OpError, Batch)> {
         let mut again = Batch::default();

@@ -6,7 +6,6 @@
 //! server cannot be reached, or refuses everything, appends wait; after a lost connection each is looked for in its journal
 //! before it is written again.
 
-use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -24,15 +23,19 @@ use crate::placement::leaving::Leaving;
 use crate::placement::map::Spot;
 use crate::shard::shard;
 use crate::writer::batch::{Batch, Creation, Group, Item, Write};
+use crate::writer::fill::Filling;
+use crate::writer::flight::{Expected, Flight, Landed};
 use crate::writer::gather::Gather;
 use crate::writer::held_up::LaterCreations;
 use crate::writer::recover::answer;
-use crate::writer::statements::Passed;
+use crate::writer::statements::{Link, Passed};
 
 pub(crate) mod answers;
 pub(crate) mod arrays;
 pub(crate) mod batch;
 pub(crate) mod columns;
+mod fill;
+mod flight;
 mod gather;
 mod held_up;
 pub(crate) mod recover;
@@ -104,7 +107,25 @@ pub(crate) enum Op {
 /// The writers of a database. A run's appends all go through one of them.
 #[derive(Debug)]
 pub(crate) struct Writers {
-    queues: Vec<mpsc::UnboundedSender<Op>>,
+    queues: Vec<Queue>,
+}
+
+/// Where operations are queued for a writer.
+#[derive(Debug)]
+struct Queue {
+    ops: mpsc::UnboundedSender<Op>,
+    expected: Arc<Expected>,
+}
+
+impl Queue {
+    fn send(&self, op: Op) -> Result<(), Op> {
+        let is_awaited = matches!(&op, Op::Append(item) if item.append.ack.is_awaited());
+        self.ops.send(op).map_err(|error| error.0)?;
+        if is_awaited {
+            self.expected.came();
+        }
+        Ok(())
+    }
 }
 
 impl Writers {
@@ -117,7 +138,7 @@ impl Writers {
             let (queue, ops) = mpsc::unbounded_channel();
             let writer = Writer {
                 database: database.clone(),
-                conn,
+                conn: Arc::new(conn),
                 ops,
                 waiting: VecDeque::new(),
                 later: BTreeMap::new(),
@@ -125,6 +146,9 @@ impl Writers {
                 later_from: None,
                 barriers: Vec::new(),
                 written: Vec::new(),
+                filling: Filling::default(),
+                behind: None,
+                expected: Arc::default(),
                 gather: Gather::default(),
                 stuck: None,
                 given_up: None,
@@ -134,14 +158,15 @@ impl Writers {
                 closing: None,
                 closers: Vec::new(),
             };
+            let expected = writer.expected.clone();
             tokio::spawn(writer.serve());
-            queues.push(queue);
+            queues.push(Queue { ops: queue, expected });
         }
         let _started_once = database.writers.set(Self { queues });
         Ok(())
     }
 
-    fn of(&self, shard: i16) -> Option<&mpsc::UnboundedSender<Op>> {
+    fn of(&self, shard: i16) -> Option<&Queue> {
         let number = usize::try_from(shard).unwrap_or(0);
         self.queues.get(number % self.queues.len().max(1))
     }
@@ -154,14 +179,14 @@ impl Writers {
     /// Queues an operation of a bucket; returns it when the writer has ended.
     pub(crate) fn send_of(&self, shard: i16, op: Op) -> Result<(), Op> {
         match self.of(shard) {
-            Some(queue) => queue.send(op).map_err(|error| error.0),
+            Some(queue) => queue.send(op),
             None => Err(op),
         }
     }
 
     /// Tells every writer to end, and waits for those whose end is waited for.
     pub(crate) fn close(&self) -> Vec<oneshot::Receiver<Result<(), StoreError>>> {
-        let close = |queue: &mpsc::UnboundedSender<Op>| {
+        let close = |queue: &Queue| {
             let (reply, ended) = oneshot::channel();
             queue.send(Op::Close(Some(reply))).is_ok().then_some(ended)
         };
@@ -179,7 +204,7 @@ struct Stuck {
 
 pub(crate) struct Writer {
     pub(crate) database: Arc<Database>,
-    pub(crate) conn: Connection,
+    pub(crate) conn: Arc<Connection>,
     pub(crate) ops: mpsc::UnboundedReceiver<Op>,
     /// Taken from the queue while nothing could be written.
     pub(crate) waiting: VecDeque<Op>,
@@ -193,6 +218,12 @@ pub(crate) struct Writer {
     barriers: Vec<(RunId, oneshot::Sender<()>)>,
     /// Appends that are written, and whose runs were not told yet.
     pub(crate) written: Vec<Item>,
+    /// The next batch, as far as it was gathered while another one was at the server.
+    filling: Filling,
+    /// The next batch, where it is at the server behind another one.
+    behind: Option<Flight>,
+    /// The appends of those who were told last.
+    expected: Arc<Expected>,
     /// Which appends the next batch waits for.
     gather: Gather,
     stuck: Option<Stuck>,
@@ -210,8 +241,6 @@ pub(crate) struct Writer {
 
 /// How long a close keeps trying to write what could not be written before.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(5);
-/// No batch stays open for longer, whatever the options say.
-const LONGEST_LINGER: Duration = Duration::from_secs(60);
 /// How often a creation is tried alone that the server fails to write.
 const CREATION_TRIES: u32 = 6;
 /// A batch is not made larger than about this many bytes: a message to the server may have a gigabyte.
@@ -219,23 +248,21 @@ const BATCH_BYTES: usize = 16 << 20;
 
 impl Writer {
     async fn serve(mut self) {
-        while let Some(batch) = self.collect().await {
-            let (hurried, began) = (batch.hurried, Instant::now());
-            self.holds_up = false;
-            self.settle(batch).await;
-            if hurried {
-                self.later_from = self.pause_of_later(began);
-            }
+        while let Some(began) = self.turn().await {
             self.send_on();
-            let going_on = self.written.iter().filter(|item| item.goes_on()).count();
-            let gathers = self.gather.begin(going_on, self.ops.len(), began.elapsed());
+            if self.behind.is_some() {
+                self.tell_written();
+                continue;
+            }
+            let queued = self.ops.len() + self.filling.count;
+            let gathers = self.gather.begin(self.going_on(), queued, began.elapsed());
             // Many runs are told while the server works on what the others have queued: told first, they would compute while
             // the server waits, and then wait for it all together.
-            if !gathers && self.barriers.is_empty() && !self.ops.is_empty() {
+            if !gathers && self.barriers.is_empty() && queued > 0 {
                 continue;
             }
             self.tell_written();
-            self.lower_barriers(&Batch::default());
+            self.lower_barriers();
             // They queue their next appends now, and are in the next batch.
             tokio::task::yield_now().await;
         }
@@ -247,9 +274,46 @@ impl Writer {
         }
     }
 
+    /// Writes the next batch, and answers what is decided; gives when it began. `None` when the writer is to end.
+    async fn turn(&mut self) -> Option<Instant> {
+        let next = match self.behind.take() {
+            Some(behind) => Ok(behind),
+            None => {
+                let batch = self.collect().await?;
+                self.take_off(batch)
+            }
+        };
+        let began = Instant::now();
+        match next {
+            Ok(flight) => self.fly(flight).await,
+            Err(batch) => {
+                let hurried = batch.hurried;
+                (self.holds_up, self.apart_until) = (false, None);
+                self.settle(vec![batch]).await;
+                if hurried {
+                    self.later_from = self.pause_of_later(began);
+                }
+            }
+        }
+        Some(began)
+    }
+
     /// Tells the runs of what is written, in the order in which they queued it.
     pub(crate) fn tell_written(&mut self) {
-        self.written.drain(..).for_each(answer);
+        if !self.written.is_empty() {
+            self.expected.of(self.going_on());
+            self.written.drain(..).for_each(answer);
+        }
+    }
+
+    /// How many runs are about to append when they are told.
+    fn going_on(&self) -> usize {
+        self.written.iter().filter(|item| item.goes_on()).count()
+    }
+
+    /// What a batch is written with.
+    pub(crate) fn link(&self) -> Link {
+        Link { database: self.database.clone(), conn: self.conn.clone() }
     }
 
     /// Whether the store has been closing for so long that a bucket that does not come is not waited for.
@@ -262,147 +326,15 @@ impl Writer {
         self.closing.is_some_and(|since| self.stuck.is_some() && since.elapsed() >= CLOSE_PATIENCE)
     }
 
-    /// The next batch, which is empty where a bucket has left; `None` when the writer is to end.
-    async fn collect(&mut self) -> Option<Batch> {
-        loop {
-            let batch = self.fill().await;
-            if !batch.is_empty() || !self.leaving.is_empty() {
-                return Some(batch);
-            }
-            let is_done = self.waiting.is_empty() && self.later.is_empty() && self.later_creations.is_empty();
-            if self.closing.is_some() && is_done {
-                return None;
-            }
-        }
-    }
-
-    /// All that is queued. While nobody waits for it, it stays open for a moment, because what somebody waits for is about
-    /// to come and shares the commit; and so it does for runs that are about to append. Empty when the time of something that
-    /// was held up has come, or at the end.
-    async fn fill(&mut self) -> Batch {
-        if let Some(batch) = self.take_later() {
-            return batch;
-        }
-        let mut batch = Batch::default();
-        let (mut awaited, mut count, mut bytes) = (false, 0, 0);
-        while count < self.database.options.batch && bytes < BATCH_BYTES {
-            let Some(op) = self.next(batch.is_empty(), awaited).await else { break };
-            count += 1;
-            let turned_away = match op {
-                Op::Close(reply) => {
-                    self.close(reply);
-                    continue;
-                }
-                Op::Create(creation) => {
-                    awaited = true;
-                    bytes += creation.new.frame.text.len();
-                    batch.creations.push(*creation);
-                    None
-                }
-                Op::Append(item) => {
-                    awaited |= item.append.ack.is_awaited();
-                    self.gather.note(count, item.append.ack.is_awaited());
-                    bytes += item.append.frame.text.len();
-                    self.add(&mut batch, item)
-                }
-                Op::Barrier(run, reply) => {
-                    awaited = true;
-                    self.tell_written();
-                    self.barriers.push((run, reply));
-                    self.lower_barriers(&batch);
-                    None
-                }
-                Op::Moved(shard, spot, told) => {
-                    // What is in the batch of it is taken out again before the batch is written.
-                    self.leaving.note(shard, spot, Some(told));
-                    break;
-                }
-            };
-            if let Some(item) = turned_away {
-                // The next batch begins with it: appends of a run keep their order.
-                self.waiting.push_front(Op::Append(item));
-                break;
-            }
-        }
-        self.gather.end();
-        batch
-    }
-
-    /// Lets the transaction steps begin whose runs have nothing on its way.
-    fn lower_barriers(&mut self, batch: &Batch) {
-        let (later, later_creations, waiting) = (&self.later, &self.later_creations, &self.waiting);
-        let waits =
-            |run: &RunId| waiting.iter().any(|op| matches!(op, Op::Append(item) if item.append.run == *run));
-        let free = |run: &RunId| {
-            !later.contains_key(run)
-                && !later_creations.contains_key(run)
-                && !batch.groups.contains_key(&(shard(run.as_str()), run.clone()))
-                && !waits(run)
-        };
-        for (_, reply) in self.barriers.extract_if(.., |(run, _)| free(run)) {
-            let _the_store_closes = reply.send(());
-        }
-    }
-
-    /// Puts an append into a batch; returns it if it must wait for the next one.
-    fn add(&mut self, batch: &mut Batch, item: Item) -> Option<Item> {
-        let run = &item.append.run;
-        if self.later.contains_key(run) || self.later_creations.contains_key(run) {
-            self.put_off(Group::new(item));
-            return None;
-        }
-        let key = (shard(item.append.run.as_str()), item.append.run.clone());
-        match batch.groups.entry(key) {
-            Entry::Vacant(place) => {
-                place.insert(Group::new(item));
-            }
-            Entry::Occupied(group) if !group.get().takes(&item) => return Some(item),
-            Entry::Occupied(mut group) => group.get_mut().items.push(item),
-        }
-        None
-    }
-
-    /// The next operation. With nothing in the batch, waits for one; `None` when the writer is to end or the batch is full
-    /// enough.
-    async fn next(&mut self, empty: bool, awaited: bool) -> Option<Op> {
-        if let Some(op) = self.waiting.pop_front() {
-            return Some(op);
-        }
-        if let Ok(op) = self.ops.try_recv() {
-            return Some(op);
-        }
-        // Before anything is waited for: what comes next may come from them.
-        self.tell_written();
-        if self.closing.is_some() {
-            return None;
-        }
-        if !empty {
-            // No instant is so far away.
-            let linger = self.database.options.linger.min(LONGEST_LINGER);
-            let open = (!awaited && !linger.is_zero()).then(|| Instant::now() + linger);
-            let until = open.into_iter().chain(self.gather.until()).max()?;
-            return tokio::time::timeout_at(until.into(), self.ops.recv()).await.ok()?;
-        }
-        let op = match self.next_of_later() {
-            Some(at) => tokio::time::timeout_at(at.into(), self.ops.recv()).await.ok()?,
-            None => self.ops.recv().await,
-        };
-        // Nobody can queue anything any more.
-        if op.is_none() {
-            self.close(None);
-        }
-        op
-    }
-
     fn close(&mut self, reply: Option<oneshot::Sender<Result<(), StoreError>>>) {
         self.closers.extend(reply);
         self.closing.get_or_insert_with(Instant::now);
+        // What comes later is refused: runs that append again and again would keep it from its end.
+        self.ops.close();
     }
 
-    /// Writes a batch and answers everything in it, or keeps it in `later`.
-    async fn settle(&mut self, batch: Batch) {
-        let mut work = vec![batch];
-        self.apart_until = None;
+    /// Writes batches, from the last to the first, and answers everything in them, or keeps it in `later`.
+    async fn settle(&mut self, mut work: Vec<Batch>) {
         while let Some(mut batch) = work.pop() {
             self.keep_order(&mut batch);
             self.leaving.take(&mut batch);
@@ -417,27 +349,32 @@ impl Writer {
                 work.push(batch);
                 continue;
             }
-            let told = std::mem::take(&mut self.written);
+            let (link, told) = (self.link(), std::mem::take(&mut self.written));
             // The first poll of `write` sends the batch, or asks for what it needs.
-            let written = join(self.write(&mut batch), async { told.into_iter().for_each(answer) }).await.0;
-            let written = match written {
-                // A group that is refused alone is told why.
-                Err(OpError::Driver(error)) if is_missing(&error) && batch.is_one_group() => {
-                    Ok(Passed { after: vec![Head::NONE], ..Passed::default() })
-                }
-                written => written,
-            };
-            match written {
-                Ok(passed) => {
-                    self.is_written();
-                    self.database.batches.committed(batch.appends());
-                    match self.answer(batch, &passed).await {
-                        Ok(again) => work.extend(again),
-                        Err((error, rest)) => self.failed(&error, rest, &mut work).await,
-                    }
-                }
-                Err(error) => self.failed(&error, batch, &mut work).await,
+            let written = join(link.write(&mut batch), async { told.into_iter().for_each(answer) }).await.0;
+            self.take_answer(Landed { batch, written }, &mut work).await;
+        }
+    }
+
+    /// Answers what is decided of a batch; what is to be done yet goes into `work`.
+    async fn take_answer(&mut self, Landed { batch, written }: Landed, work: &mut Vec<Batch>) {
+        let written = match written {
+            // A group that is refused alone is told why.
+            Err(OpError::Driver(error)) if is_missing(&error) && batch.is_one_group() => {
+                Ok(Passed { after: vec![Head::NONE], ..Passed::default() })
             }
+            written => written,
+        };
+        match written {
+            Ok(passed) => {
+                self.is_written();
+                self.database.batches.committed(batch.appends());
+                match self.answer(batch, &passed).await {
+                    Ok(again) => work.extend(again),
+                    Err((error, rest)) => self.failed(&error, rest, work).await,
+                }
+            }
+            Err(error) => self.failed(&error, batch, work).await,
         }
     }
 

@@ -5,6 +5,7 @@
 //! other append.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use aether_core::store::StoreError;
@@ -16,6 +17,7 @@ use crate::error::{Failure, OpError, failure, gone};
 use crate::row::{self, get};
 use crate::shard::shard;
 use crate::writer::batch::{Batch, Group, Item};
+use crate::writer::statements::Link;
 use crate::writer::{Head, Op, Stuck, Writer, fail, sql};
 
 impl Writer {
@@ -122,11 +124,15 @@ impl Writer {
 
     /// Connects, and takes what is found to be written out of the batch.
     async fn come_back(&mut self, batch: &mut Batch) -> Result<(), OpError> {
-        self.conn = self.database.connect_writer().await?;
-        self.recover_runs(batch).await?;
-        self.recover_appends(batch).await
+        self.conn = Arc::new(self.database.connect_writer().await?);
+        let link = self.link();
+        link.recover_runs(batch).await?;
+        link.recover_appends(batch).await
     }
+}
 
+impl Link {
+    /// Answers those who asked for runs that are found to be created.
     pub(super) async fn recover_runs(&self, batch: &mut Batch) -> Result<(), OpError> {
         let (mut numbers, mut shards, mut runs, mut places) =
             (Vec::new(), Vec::new(), Vec::new(), Vec::new());

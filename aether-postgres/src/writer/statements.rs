@@ -5,12 +5,14 @@
 
 use std::borrow::Cow;
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use aether_core::store::Renewal;
 use futures_util::future::join_all;
 use tokio_postgres::Error;
 
-use crate::connection::{Param, Transaction};
+use crate::connection::{Connection, Param, Transaction};
+use crate::database::Database;
 use crate::error::OpError;
 use crate::row::{self, get};
 use crate::shard::shard;
@@ -18,7 +20,7 @@ use crate::streams::HOLD;
 use crate::writer::arrays::{Arrays, CreateArrays};
 use crate::writer::batch::{Batch, Creation, Group, first_head};
 use crate::writer::streams::{self, StreamEnds};
-use crate::writer::{Head, Writer, sql};
+use crate::writer::{Head, sql};
 
 /// What of a batch was written.
 #[derive(Debug, Default)]
@@ -31,9 +33,16 @@ pub(crate) struct Passed {
     pub(crate) after: Vec<Head>,
 }
 
-impl Writer {
-    /// Writes a batch in one transaction.
-    pub(crate) async fn write(&mut self, batch: &mut Batch) -> Result<Passed, OpError> {
+/// What a batch is written with. It goes along with the batch: its writer looks after the next one meanwhile.
+#[derive(Clone)]
+pub(crate) struct Link {
+    pub(crate) database: Arc<Database>,
+    pub(crate) conn: Arc<Connection>,
+}
+
+impl Link {
+    /// Writes a batch in one transaction. All of its statements are sent together, unless it [needs steps](needs_steps).
+    pub(crate) async fn write(&self, batch: &mut Batch) -> Result<Passed, OpError> {
         for creation in &mut batch.creations {
             creation.place = self.database.clock.next(shard(creation.new.id.as_str()));
         }
@@ -218,8 +227,8 @@ fn is_open(error: &Error) -> bool {
     crate::error::failure(error) == crate::error::Failure::Lost || crate::error::is_of_a_part(error)
 }
 
-/// Whether more than two statements are needed.
-fn needs_steps(batch: &Batch) -> bool {
+/// Whether its statements follow from each other, and are asked one by one in an open transaction.
+pub(super) fn needs_steps(batch: &Batch) -> bool {
     batch.creations.iter().any(|creation| !creation.ledger.is_empty())
         || batch.groups.values().any(|group| group.items.iter().any(|item| item.append.renews.is_some()))
 }

@@ -1,0 +1,206 @@
+//! Batches at the server: while one is written, what is queued is gathered, and sent behind it.
+//!
+//! Promise: two batches that are at the server together have no run in common, and neither keeps a transaction open between
+//! its statements. If the first is not written as a whole, nothing is done about it before the second is decided, too.
+//!
+//! The server works off one batch after the other. Where the next one is there already, it has nothing to wait for while an
+//! answer is read, the runs are told, and what they queue is put together.
+
+use std::collections::HashSet;
+use std::pin::pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use aether_core::id::RunId;
+use futures_util::future::{BoxFuture, Either, FutureExt as _, select};
+use futures_util::poll;
+use tokio::sync::Notify;
+
+use crate::error::OpError;
+use crate::writer::batch::Batch;
+use crate::writer::statements::{Passed, needs_steps};
+use crate::writer::{Op, Writer};
+
+/// A batch with less is not sent behind another one: it waits for what else comes until that is written.
+const WORTH_SENDING: usize = 16;
+
+/// Counts the appends that are expected of the runs that were told last.
+#[derive(Debug, Default)]
+pub(super) struct Expected {
+    left: AtomicUsize,
+    all_came: Notify,
+}
+
+impl Expected {
+    /// So many runs are told next, and are about to append. Of many, some have other things to do first, and are not waited
+    /// for.
+    pub(super) fn of(&self, runs: usize) {
+        self.left.store(runs - runs / 8, Ordering::Release);
+    }
+
+    /// An append was queued for which its run waits.
+    pub(super) fn came(&self) {
+        let fewer = |left: usize| left.checked_sub(1);
+        if self.left.fetch_update(Ordering::AcqRel, Ordering::Acquire, fewer) == Ok(1) {
+            self.all_came.notify_one();
+        }
+    }
+
+    fn have_come(&self) -> bool {
+        self.left.load(Ordering::Acquire) == 0
+    }
+}
+
+/// A batch on its way.
+pub(super) struct Flight {
+    way: BoxFuture<'static, Landed>,
+    landed: Option<Landed>,
+    /// Those that it creates or appends to.
+    runs: HashSet<RunId>,
+}
+
+impl Flight {
+    /// Ready when the server has answered. May be dropped and called again.
+    async fn lands(&mut self) {
+        if self.landed.is_none() {
+            self.landed = Some((&mut self.way).await);
+        }
+    }
+
+    async fn answer(self) -> Landed {
+        match self.landed {
+            Some(landed) => landed,
+            None => self.way.await,
+        }
+    }
+}
+
+/// A batch, and what the server has answered.
+pub(super) struct Landed {
+    pub(super) batch: Batch,
+    pub(super) written: Result<Passed, OpError>,
+}
+
+impl Landed {
+    /// Whether all of it is written, and nothing of it is to be looked up.
+    fn is_whole(&self) -> bool {
+        let is_sure = self.batch.creations.iter().all(|creation| creation.lost.is_empty());
+        is_sure && matches!(&self.written, Ok(passed) if passed.groups.len() == self.batch.groups.len())
+    }
+}
+
+impl Writer {
+    /// Makes a batch ready to be written beside others; gives it back if it must be written alone, or has become empty.
+    pub(super) fn take_off(&mut self, mut batch: Batch) -> Result<Flight, Batch> {
+        self.keep_order(&mut batch);
+        self.leaving.take(&mut batch);
+        if batch.is_empty() || batch.hurried || needs_steps(&batch) || !self.conn.is_sound() {
+            return Err(batch);
+        }
+        let created = batch.creations.iter().map(|creation| creation.new.id.clone());
+        let runs = batch.groups.keys().map(|(_, run)| run.clone()).chain(created).collect();
+        let link = self.link();
+        let way = async move {
+            let written = link.write(&mut batch).await;
+            Landed { batch, written }
+        };
+        Ok(Flight { way: way.boxed(), landed: None, runs })
+    }
+
+    /// Sends a batch, if it is not at the server already, and answers what is decided of it and of the one behind it.
+    pub(super) async fn fly(&mut self, flight: Flight) {
+        let landed = self.watch(flight).await;
+        let mut all = vec![landed];
+        if !all.iter().all(Landed::is_whole) {
+            self.put_back();
+            if let Some(behind) = self.behind.take() {
+                all.push(behind.answer().await);
+            }
+        }
+        for landed in all {
+            self.apart_until = None;
+            let mut work = Vec::new();
+            self.take_answer(landed, &mut work).await;
+            self.settle(work).await;
+        }
+    }
+
+    /// Waits for the answer to a batch. The runs of the last one are told as soon as it is sent.
+    async fn watch(&mut self, mut flight: Flight) -> Landed {
+        let _sent = poll!(pin!(flight.lands()));
+        self.tell_written();
+        while flight.landed.is_none() && self.may_send_behind() && self.gather_behind(&flight) {
+            if self.expected.have_come() && self.filling.batch.len() >= WORTH_SENDING {
+                let batch = self.filled();
+                match self.take_off(batch) {
+                    Ok(mut behind) => {
+                        let _sent = poll!(pin!(behind.lands()));
+                        self.behind = Some(behind);
+                        #[cfg(test)]
+                        self.database.sent_behind.fetch_add(1, Ordering::Relaxed);
+                    }
+                    Err(alone) => self.put_back_of(alone),
+                }
+                break;
+            }
+            let expected = self.expected.clone();
+            if let Either::Left(_) = select(pin!(flight.lands()), pin!(expected.all_came.notified())).await {
+                break;
+            }
+        }
+        flight.answer().await
+    }
+
+    /// Whether nothing is going on that must be looked after between two batches. A pooler may serve them by two sessions.
+    fn may_send_behind(&self) -> bool {
+        let is_held_up = !self.later.is_empty() || !self.later_creations.is_empty();
+        let is_ending = self.closing.is_some() || self.stuck.is_some() || !self.leaving.is_empty();
+        !is_held_up && !is_ending && self.barriers.is_empty() && !self.conn.is_pooled()
+    }
+
+    /// Takes what is queued while a batch is at the server; `false` if something has to wait until that is written.
+    fn gather_behind(&mut self, flight: &Flight) -> bool {
+        while self.has_room() {
+            let Some(op) = self.waiting.pop_front().or_else(|| self.ops.try_recv().ok()) else { return true };
+            let waits = match &op {
+                Op::Append(item) => flight.runs.contains(&item.append.run) || item.append.renews.is_some(),
+                Op::Create(creation) => flight.runs.contains(&creation.new.id) || !creation.ledger.is_empty(),
+                Op::Barrier(..) | Op::Moved(..) | Op::Close(_) => true,
+            };
+            if waits {
+                self.waiting.push_front(op);
+                return false;
+            }
+            if !self.take(op) {
+                return false;
+            }
+        }
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+
+    use super::*;
+
+    #[test]
+    fn the_last_of_those_who_are_expected_wakes_the_writer_and_later_ones_do_not() {
+        let expected = Expected::default();
+        assert!(expected.have_come());
+        expected.came();
+        assert_eq!(expected.all_came.notified().now_or_never(), None, "nobody was expected");
+        expected.of(2);
+        expected.came();
+        assert!(!expected.have_come());
+        assert_eq!(expected.all_came.notified().now_or_never(), None);
+        expected.came();
+        assert!(expected.have_come());
+        assert_eq!(expected.all_came.notified().now_or_never(), Some(()));
+        expected.came();
+        assert_eq!(expected.all_came.notified().now_or_never(), None);
+        expected.of(17);
+        (0..15).for_each(|_| expected.came());
+        assert_eq!(expected.all_came.notified().now_or_never(), Some(()), "two of seventeen are late");
+    }
+}
