@@ -166,9 +166,8 @@ impl Writer {
 
 fn forward(shared: &Shared, number: usize, item: Item) {
     let database = shared.database(number);
-    let run = item.append.run.clone();
     let sent = match database.writers.get() {
-        Some(writers) => writers.send(run.as_str(), Op::Append(item)),
+        Some(writers) => writers.forward(item),
         None => Err(Op::Append(item)),
     };
     if let Err(Op::Append(item)) = sent {

@@ -17,6 +17,8 @@ use super::writer::{append, create, frame, write};
 use super::{Table, options, run_id};
 use crate::database::Database;
 
+/// Also on a slow machine.
+const SOON: Duration = Duration::from_secs(120);
 /// So many runs are written by two batches, each of them large enough.
 const RUNS: usize = 80;
 
@@ -199,4 +201,60 @@ async fn what_is_held_up_waits_alone_while_others_are_sent_behind_each_other() {
     let told = owners.end().await;
     assert!(told.iter().all(|told| told.error.is_none()));
     judge(&table.database, &told).await;
+}
+
+/// Batches whose statements wait for a look at the ends of journals, with answers that are longer than a connection reads
+/// ahead.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_large_batches_that_look_for_their_journals_do_not_wait_for_each_other() {
+    // Nothing but an answer ends a wait for one.
+    let table = Table::with(options().statement_timeout(Duration::ZERO)).await;
+    let names: Vec<String> = (0..2600).map(|n| format!("run{n}")).collect();
+    join_all(names.iter().map(|name| create(&table.database, name))).await;
+    let sent_before = table.database.sent_behind.load(Ordering::Relaxed);
+    for next in 1..4 {
+        names.iter().for_each(|name| table.database.heads.forget(&run_id(name)));
+        let all = join_all(names.iter().map(|name| {
+            let own = frame(&text(name, next));
+            write(&table.database, name, next, |append| append.frame = own)
+        }));
+        for answer in tokio::time::timeout(SOON, all).await.expect("the writer waits for itself") {
+            assert_eq!(answer.unwrap().next, next + 1);
+        }
+    }
+    assert!(table.database.sent_behind.load(Ordering::Relaxed) > sent_before);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_close_while_the_server_goes_away_answers_everybody() {
+    for delay in [0, 1, 3] {
+        let table = Table::lay().await;
+        let proxy = Proxy::before(Cluster::shared().port()).await;
+        let far = Database::open(&proxy.url(table.url.rsplit('/').next().unwrap()), options()).await.unwrap();
+        let owners = Owners::begin(&far).await;
+        until_some_more(&far).await;
+        proxy.hold(true);
+        let closing = far.clone();
+        let closed = tokio::spawn(async move { closing.close_writers().await });
+        tokio::time::sleep(Duration::from_millis(delay)).await;
+        proxy.cut();
+        let told = tokio::time::timeout(SOON, owners.told()).await.expect("an append is never answered");
+        let again = tokio::time::timeout(SOON, far.close_writers()).await.unwrap();
+        let closed = closed.await.unwrap();
+        // It may have ended before the server went away.
+        assert!(again == closed || again == Ok(()), "{closed:?}, then {again:?}");
+        let lost = told.iter().filter(|told| matches!(told.error, Some(AppendError::Store(_)))).count();
+        assert!(closed.is_ok() || lost > 0, "{closed:?}");
+        judge_open(&table.another().await, &told).await;
+    }
+}
+
+/// As [`judge`], where nobody knows of the last appends whether they were made.
+async fn judge_open(database: &Arc<Database>, told: &[Told]) {
+    for (name, sure, most) in told.iter().flat_map(|told| &told.runs) {
+        let frames = database.load(&run_id(name), 0).await.unwrap();
+        let there = frames.len() as u64;
+        assert!((*sure..=*most + 1).contains(&there), "{name}: {there} of {sure}..={most}");
+        aether_core::journal::read_verified(&frames).unwrap();
+    }
 }

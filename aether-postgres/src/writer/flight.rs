@@ -106,40 +106,48 @@ impl Writer {
         Ok(Flight { way: way.boxed(), landed: None, runs })
     }
 
-    /// Sends a batch, if it is not at the server already, and answers what is decided of it and of the one behind it.
+    /// Sends a batch, if it is not at the server already, and answers what is decided of it, and of the one behind it where
+    /// something is left to do about the first.
     pub(super) async fn fly(&mut self, flight: Flight) {
         let landed = self.watch(flight).await;
-        let mut all = vec![landed];
-        if !all.iter().all(Landed::is_whole) {
+        let mut work = Vec::new();
+        self.apart_until = None;
+        if !landed.is_whole() {
             self.put_back();
-            if let Some(behind) = self.behind.take() {
-                all.push(behind.answer().await);
+            let behind = match self.behind.take() {
+                Some(behind) => Some(behind.answer().await),
+                None => None,
+            };
+            match behind {
+                Some(behind) if behind.written.is_ok() => {
+                    self.take_answer(behind, &mut work).await;
+                    // What is decided does not wait for what is not.
+                    self.tell_written();
+                }
+                // It is written after the first, and meets again whatever was in its way.
+                Some(Landed { batch, .. }) => work.push(batch),
+                None => {}
             }
         }
-        for landed in all {
-            self.apart_until = None;
-            let mut work = Vec::new();
-            self.take_answer(landed, &mut work).await;
-            self.settle(work).await;
-        }
+        self.take_answer(landed, &mut work).await;
+        self.settle(work).await;
     }
 
     /// Waits for the answer to a batch. The runs of the last one are told as soon as it is sent.
     async fn watch(&mut self, mut flight: Flight) -> Landed {
         let _sent = poll!(pin!(flight.lands()));
         self.tell_written();
-        while flight.landed.is_none() && self.may_send_behind() && self.gather_behind(&flight) {
-            if self.expected.have_come() && self.filling.batch.len() >= WORTH_SENDING {
+        while flight.landed.is_none() && self.may_send_behind() {
+            let takes_more = self.gather_behind(&flight);
+            if self.is_worth_sending(takes_more) {
                 let batch = self.filled();
                 match self.take_off(batch) {
-                    Ok(mut behind) => {
-                        let _sent = poll!(pin!(behind.lands()));
-                        self.behind = Some(behind);
-                        #[cfg(test)]
-                        self.database.sent_behind.fetch_add(1, Ordering::Relaxed);
-                    }
+                    Ok(behind) => return self.watch_both(flight, behind).await,
                     Err(alone) => self.put_back_of(alone),
                 }
+                break;
+            }
+            if !takes_more {
                 break;
             }
             let expected = self.expected.clone();
@@ -148,6 +156,27 @@ impl Writer {
             }
         }
         flight.answer().await
+    }
+
+    /// Waits for the answer to the first of two batches. Both are listened to: nothing is read from the connection while
+    /// answers lie there that nobody takes, and the first may have more than one request to make.
+    async fn watch_both(&mut self, mut flight: Flight, mut behind: Flight) -> Landed {
+        #[cfg(test)]
+        self.database.sent_behind.fetch_add(1, Ordering::Relaxed);
+        let second = async {
+            behind.lands().await;
+            std::future::pending::<()>().await
+        };
+        drop(select(pin!(flight.lands()), pin!(second)).await);
+        self.behind = Some(behind);
+        flight.answer().await
+    }
+
+    /// Whether what was gathered is sent now: it is not small, and those who were told have come, or nothing more can be
+    /// taken.
+    fn is_worth_sending(&self, takes_more: bool) -> bool {
+        let is_complete = !takes_more || self.expected.have_come();
+        !self.has_room() || (is_complete && self.filling.batch.len() >= WORTH_SENDING)
     }
 
     /// Whether nothing is going on that must be looked after between two batches. A pooler may serve them by two sessions.

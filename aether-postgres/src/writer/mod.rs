@@ -7,6 +7,7 @@
 //! before it is written again.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -115,10 +116,20 @@ pub(crate) struct Writers {
 struct Queue {
     ops: mpsc::UnboundedSender<Op>,
     expected: Arc<Expected>,
+    /// Whether new appends and creations are refused: of runs that append again and again there would be no end.
+    closes: AtomicBool,
 }
 
 impl Queue {
     fn send(&self, op: Op) -> Result<(), Op> {
+        if matches!(op, Op::Append(_) | Op::Create(_)) && self.closes.load(Ordering::Acquire) {
+            return Err(op);
+        }
+        self.send_on(op)
+    }
+
+    /// The same of what was queued elsewhere before.
+    fn send_on(&self, op: Op) -> Result<(), Op> {
         let is_awaited = matches!(&op, Op::Append(item) if item.append.ack.is_awaited());
         self.ops.send(op).map_err(|error| error.0)?;
         if is_awaited {
@@ -160,7 +171,7 @@ impl Writers {
             };
             let expected = writer.expected.clone();
             tokio::spawn(writer.serve());
-            queues.push(Queue { ops: queue, expected });
+            queues.push(Queue { ops: queue, expected, closes: AtomicBool::new(false) });
         }
         let _started_once = database.writers.set(Self { queues });
         Ok(())
@@ -184,9 +195,19 @@ impl Writers {
         }
     }
 
+    /// Queues an append that another writer had in its queue.
+    pub(crate) fn forward(&self, item: Item) -> Result<(), Op> {
+        let shard = shard(item.append.run.as_str());
+        match self.of(shard) {
+            Some(queue) => queue.send_on(Op::Append(item)),
+            None => Err(Op::Append(item)),
+        }
+    }
+
     /// Tells every writer to end, and waits for those whose end is waited for.
     pub(crate) fn close(&self) -> Vec<oneshot::Receiver<Result<(), StoreError>>> {
         let close = |queue: &Queue| {
+            queue.closes.store(true, Ordering::Release);
             let (reply, ended) = oneshot::channel();
             queue.send(Op::Close(Some(reply))).is_ok().then_some(ended)
         };
@@ -254,7 +275,7 @@ impl Writer {
                 self.tell_written();
                 continue;
             }
-            let queued = self.ops.len() + self.filling.count;
+            let queued = self.ops.len() + self.waiting.len() + self.filling.count;
             let gathers = self.gather.begin(self.going_on(), queued, began.elapsed());
             // Many runs are told while the server works on what the others have queued: told first, they would compute while
             // the server waits, and then wait for it all together.
@@ -267,6 +288,11 @@ impl Writer {
             tokio::task::yield_now().await;
         }
         self.tell_written();
+        // What was sent before the end was seen.
+        self.ops.close();
+        while let Some(op) = self.ops.recv().await {
+            self.refuse(op, &gone(&self.database.name));
+        }
         let error = self.stuck.take().map(|stuck| stuck.error).or(self.given_up.take());
         let closed = error.map_or(Ok(()), Err);
         for closer in self.closers.drain(..) {
@@ -300,15 +326,30 @@ impl Writer {
 
     /// Tells the runs of what is written, in the order in which they queued it.
     pub(crate) fn tell_written(&mut self) {
+        self.take_written().into_iter().for_each(answer);
+    }
+
+    /// What is written, to be told next.
+    fn take_written(&mut self) -> Vec<Item> {
         if !self.written.is_empty() {
             self.expected.of(self.going_on());
-            self.written.drain(..).for_each(answer);
         }
+        std::mem::take(&mut self.written)
     }
 
     /// How many runs are about to append when they are told.
     fn going_on(&self) -> usize {
         self.written.iter().filter(|item| item.goes_on()).count()
+    }
+
+    /// Answers an operation of a writer that ends.
+    pub(crate) fn refuse(&mut self, op: Op, error: &StoreError) {
+        match op {
+            Op::Append(item) => item.append.ack.failed(error.clone().into()),
+            Op::Create(creation) => drop(creation.reply.send(Err(error.clone()))),
+            Op::Close(reply) => self.close(reply),
+            Op::Barrier(..) | Op::Moved(..) => {}
+        }
     }
 
     /// What a batch is written with.
@@ -329,8 +370,6 @@ impl Writer {
     fn close(&mut self, reply: Option<oneshot::Sender<Result<(), StoreError>>>) {
         self.closers.extend(reply);
         self.closing.get_or_insert_with(Instant::now);
-        // What comes later is refused: runs that append again and again would keep it from its end.
-        self.ops.close();
     }
 
     /// Writes batches, from the last to the first, and answers everything in them, or keeps it in `later`.
@@ -349,7 +388,7 @@ impl Writer {
                 work.push(batch);
                 continue;
             }
-            let (link, told) = (self.link(), std::mem::take(&mut self.written));
+            let (link, told) = (self.link(), self.take_written());
             // The first poll of `write` sends the batch, or asks for what it needs.
             let written = join(link.write(&mut batch), async { told.into_iter().for_each(answer) }).await.0;
             self.take_answer(Landed { batch, written }, &mut work).await;
@@ -465,12 +504,13 @@ impl Database {
     }
 
     /// Waits until everything queued is written, then closes every connection. A server that does not answer is waited for
-    /// no longer than a statement may take there.
+    /// no longer than two statements may take there.
     pub(crate) async fn close_writers(&self) -> Result<(), StoreError> {
         // What they hold back is queued before the writers are told to end.
         let _in_time = tokio::time::timeout(CLOSE_PATIENCE, self.lanes.idle()).await;
         let ended = self.writers.get().map(Writers::close).unwrap_or_default();
-        let patience = self.options.statement_timeout.saturating_add(CLOSE_PATIENCE * 2);
+        // Two batches may be at the server.
+        let patience = self.options.statement_timeout.saturating_mul(2).saturating_add(CLOSE_PATIENCE * 2);
         let silent = Err(StoreError::Unavailable {
             store: self.name.to_string(),
             reason: format!(

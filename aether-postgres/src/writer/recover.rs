@@ -30,6 +30,7 @@ impl Writer {
         batch: &mut Batch,
         work: &mut Vec<Batch>,
     ) {
+        self.tell_written();
         self.note_stuck(error);
         let lost = kind != Failure::Moment || !self.conn.is_sound();
         loop {
@@ -41,10 +42,10 @@ impl Writer {
             if !lost && self.conn.is_sound() {
                 return;
             }
-            match self.come_back(batch).await {
+            match self.come_back(batch, work).await {
                 Ok(()) => {
                     // All of it had been written before.
-                    if batch.is_empty() && work.is_empty() {
+                    if batch.is_empty() && work.iter().all(Batch::is_empty) {
                         self.is_written();
                     }
                     return;
@@ -96,6 +97,7 @@ impl Writer {
                 Op::Create(creation) if creation.since.elapsed() >= patience => {
                     let _asker_gone = creation.reply.send(Err(error.clone()));
                 }
+                Op::Close(reply) => self.close(reply),
                 op => self.waiting.push_back(op),
             }
         }
@@ -114,20 +116,19 @@ impl Writer {
         }
         fail(rest, &error);
         for op in std::mem::take(&mut self.waiting) {
-            match op {
-                Op::Append(item) => item.append.ack.failed(error.clone().into()),
-                Op::Create(creation) => drop(creation.reply.send(Err(error.clone()))),
-                Op::Close(_) | Op::Barrier(..) | Op::Moved(..) => {}
-            }
+            self.refuse(op, &error);
         }
     }
 
-    /// Connects, and takes what is found to be written out of the batch.
-    async fn come_back(&mut self, batch: &mut Batch) -> Result<(), OpError> {
+    /// Connects, and takes what is found to be written out of the batches.
+    async fn come_back(&mut self, batch: &mut Batch, work: &mut [Batch]) -> Result<(), OpError> {
         self.conn = Arc::new(self.database.connect_writer().await?);
         let link = self.link();
-        link.recover_runs(batch).await?;
-        link.recover_appends(batch).await
+        for batch in std::iter::once(batch).chain(work) {
+            link.recover_runs(batch).await?;
+            link.recover_appends(batch).await?;
+        }
+        Ok(())
     }
 }
 
