@@ -8,7 +8,7 @@ use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
 use aether_core::id::RunId;
-use aether_core::store::AppendError;
+use aether_core::store::{AppendError, StoreError};
 use tokio::sync::oneshot;
 
 use crate::error::{OpError, gone};
@@ -105,8 +105,9 @@ impl Writer {
         let at = Instant::now() + COMING;
         for ((_, run), group) in batch.groups.extract_if(.., |(of, _), _| *of == shard) {
             if self.gives_up_waiting() {
-                let error: AppendError = gone(&self.database.name).into();
-                group.items.into_iter().for_each(|item| item.append.ack.failed(error.clone()));
+                let error = gone(&self.database.name);
+                group.items.into_iter().for_each(|item| item.append.ack.failed(error.clone().into()));
+                self.given_up = Some(error);
                 continue;
             }
             match self.later.get_mut(&run) {
@@ -133,10 +134,14 @@ impl Writer {
         for (shard, spot) in &leaving.spots {
             map.set(*shard, *spot);
         }
-        let mut stays = VecDeque::new();
+        let (mut stays, mut lost) = (VecDeque::new(), None);
         let mut pass = |item: Item| {
             let of = map.spot(shard(item.append.run.as_str())).database;
-            if of == number { stays.push_back(Op::Append(item)) } else { forward(&shared, of, item) }
+            if of == number {
+                stays.push_back(Op::Append(item))
+            } else {
+                lost = forward(&shared, of, item).err().or(lost.take())
+            }
         };
         leaving.items.into_iter().for_each(&mut pass);
         // Appends to a run that is still to be created here find out with that where it is.
@@ -158,19 +163,29 @@ impl Writer {
         // Whatever stays is of buckets of which nothing else is queued here.
         self.waiting.extend(stays);
         drop(map);
+        self.given_up = lost.or(self.given_up.take());
         for told in leaving.told {
             let _asker_gone = told.send(());
         }
     }
 }
 
-fn forward(shared: &Shared, number: usize, item: Item) {
+/// Queues an append where its run is now.
+///
+/// # Errors
+/// What its run was told, where the store closes and that writer has ended.
+fn forward(shared: &Shared, number: usize, item: Item) -> Result<(), StoreError> {
     let database = shared.database(number);
     let sent = match database.writers.get() {
         Some(writers) => writers.forward(item),
         None => Err(Op::Append(item)),
     };
-    if let Err(Op::Append(item)) = sent {
-        item.append.ack.failed(gone(&database.name).into());
+    match sent {
+        Err(Op::Append(item)) => {
+            let error = gone(&database.name);
+            item.append.ack.failed(error.clone().into());
+            Err(error)
+        }
+        _ => Ok(()),
     }
 }

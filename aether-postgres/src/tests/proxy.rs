@@ -17,11 +17,18 @@ pub(super) struct Proxy {
     passing: Arc<AtomicI64>,
     frozen: Arc<AtomicBool>,
     holding: Arc<AtomicBool>,
-    cut: Arc<Notify>,
+    cut: Arc<Cut>,
+}
+
+/// How often the connections were broken.
+#[derive(Default)]
+struct Cut {
+    times: AtomicI64,
+    told: Notify,
 }
 
 /// What its connections share.
-type State = (Arc<AtomicI64>, Arc<AtomicI64>, Arc<AtomicBool>, Arc<Notify>);
+type State = (Arc<AtomicI64>, Arc<AtomicI64>, Arc<AtomicBool>, Arc<Cut>);
 
 impl Proxy {
     /// Stands between its clients and the server at `port`.
@@ -30,7 +37,7 @@ impl Proxy {
         let own = listener.local_addr().unwrap().port();
         let (losing, passing) = (Arc::new(AtomicI64::new(0)), Arc::new(AtomicI64::new(0)));
         let (frozen, holding) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
-        let cut = Arc::new(Notify::new());
+        let cut = Arc::new(Cut::default());
         let shared: State = (losing.clone(), passing.clone(), frozen.clone(), cut.clone());
         let held = holding.clone();
         tokio::spawn(async move {
@@ -73,7 +80,8 @@ impl Proxy {
 
     /// Breaks the connections that are there. The server goes on with what it was asked for.
     pub(super) fn cut(&self) {
-        self.cut.notify_waiters();
+        self.cut.times.fetch_add(1, Ordering::SeqCst);
+        self.cut.told.notify_waiters();
     }
 
     /// New connections wait, or wait no longer.
@@ -95,11 +103,16 @@ async fn pipe(client: TcpStream, server: TcpStream, (losing, passing, frozen, cu
         (client.into_split(), server.into_split());
     let up = tokio::spawn(async move { tokio::io::copy(&mut from_client, &mut to_server).await });
     let mut buffer = vec![0; 1 << 16];
+    let before = cut.times.load(Ordering::SeqCst);
     loop {
         let read = tokio::select! {
             read = from_server.read(&mut buffer) => read,
-            () = cut.notified() => break,
+            () = cut.told.notified() => break,
         };
+        // Also when it was told while this one was busy.
+        if cut.times.load(Ordering::SeqCst) > before {
+            break;
+        }
         let Ok(read @ 1..) = read else { break };
         if frozen.load(Ordering::SeqCst) {
             continue;

@@ -66,6 +66,18 @@ impl Writer {
             tracing::warn!(?error, "cannot look for a run that was created late");
             unknown = Some(error.into_store_error(&self.database.name));
         }
+        let refused = self.decided(batch, passed, unknown);
+        if refused.is_empty() {
+            return Ok(Vec::new());
+        }
+        // Who waits for what is written does not wait for the questions about the rest.
+        self.tell_written();
+        self.sort_out(refused).await
+    }
+
+    /// Answers creations, and takes what is written out of a batch, to be told. Gives the groups that were refused. Of
+    /// creations that may be of an earlier try, `unknown` is the answer.
+    pub(super) fn decided(&mut self, batch: Batch, passed: &Passed, unknown: Option<StoreError>) -> Batch {
         for creation in batch.creations {
             let new = passed.places.contains(&creation.place);
             if new {
@@ -85,12 +97,7 @@ impl Writer {
                 refused.insert(group);
             }
         }
-        if refused.is_empty() {
-            return Ok(Vec::new());
-        }
-        // Who waits for what is written does not wait for the questions about the rest.
-        self.tell_written();
-        self.sort_out(refused).await
+        refused
     }
 
     /// Looks at why groups were refused.

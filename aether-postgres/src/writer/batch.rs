@@ -181,6 +181,8 @@ pub(crate) struct Batch {
     pub(crate) tries: u32,
     /// Another transaction was in the way: this one waits for locks for a moment only, because others wait behind it.
     pub(crate) hurried: bool,
+    /// Until when what holds it up is looked for by halves.
+    pub(crate) apart_until: Option<Instant>,
 }
 
 impl Batch {
@@ -207,6 +209,11 @@ impl Batch {
         self.groups.is_empty() && self.creations.len() == 1
     }
 
+    /// An empty batch that is written as this one, and was not tried.
+    fn like(&self) -> Self {
+        Self { hurried: self.hurried, apart_until: self.apart_until, ..Self::default() }
+    }
+
     pub(crate) fn insert(&mut self, group: Group) {
         self.groups.insert((group.shard, group.run.clone()), group);
     }
@@ -218,16 +225,10 @@ impl Batch {
             let creations = self.creations.split_off(half.min(self.creations.len()));
             let first_groups = half.saturating_sub(self.creations.len());
             let mut groups = std::mem::take(&mut self.groups).into_iter();
-            let first = Self {
-                creations: std::mem::take(&mut self.creations),
-                groups: groups.by_ref().take(first_groups).collect(),
-                tries: 0,
-                hurried: self.hurried,
-            };
-            return Ok((
-                first,
-                Self { creations, groups: groups.collect(), tries: 0, hurried: self.hurried },
-            ));
+            let (first_creations, of_first) =
+                (std::mem::take(&mut self.creations), groups.by_ref().take(first_groups));
+            let first = Self { creations: first_creations, groups: of_first.collect(), ..self.like() };
+            return Ok((first, Self { creations, groups: groups.collect(), ..self.like() }));
         }
         // A group of several: its first append, and the others.
         let Some(mut group) = self.groups.first_entry().filter(|group| group.get().items.len() > 1) else {
@@ -235,7 +236,7 @@ impl Batch {
         };
         let rest = group.get_mut().items.split_off(1);
         let (run, shard) = (group.get().run.clone(), group.get().shard);
-        let mut second = Self { hurried: self.hurried, ..Self::default() };
+        let mut second = self.like();
         second.insert(Group { run, shard, items: rest });
         self.tries = 0;
         Ok((self, second))

@@ -1,7 +1,7 @@
 //! Batches at the server: while one is written, what is queued is gathered, and sent behind it.
 //!
 //! Promise: two batches that are at the server together have no run in common, and neither keeps a transaction open between
-//! its statements. If the first is not written as a whole, nothing is done about it before the second is decided, too.
+//! its statements. What is left to do about the first is done when the second is decided, too.
 //!
 //! The server works off one batch after the other. Where the next one is there already, it has nothing to wait for while an
 //! answer is read, the runs are told, and what they queue is put together.
@@ -15,7 +15,7 @@ use futures_util::future::{BoxFuture, Either, FutureExt as _, select};
 use futures_util::poll;
 use tokio::sync::Notify;
 
-use crate::error::OpError;
+use crate::error::{Failure, OpError, failure};
 use crate::writer::batch::Batch;
 use crate::writer::statements::{Passed, needs_steps};
 use crate::writer::{Op, Writer};
@@ -80,20 +80,14 @@ pub(super) struct Landed {
     pub(super) written: Result<Passed, OpError>,
 }
 
-impl Landed {
-    /// Whether all of it is written, and nothing of it is to be looked up.
-    fn is_whole(&self) -> bool {
-        let is_sure = self.batch.creations.iter().all(|creation| creation.lost.is_empty());
-        is_sure && matches!(&self.written, Ok(passed) if passed.groups.len() == self.batch.groups.len())
-    }
-}
-
 impl Writer {
     /// Makes a batch ready to be written beside others; gives it back if it must be written alone, or has become empty.
     pub(super) fn take_off(&mut self, mut batch: Batch) -> Result<Flight, Batch> {
         self.keep_order(&mut batch);
         self.leaving.take(&mut batch);
-        if batch.is_empty() || batch.hurried || needs_steps(&batch) || !self.conn.is_sound() {
+        // Of creations that were tried before it is asked more than whether they are new.
+        let is_sure = batch.creations.iter().all(|creation| creation.lost.is_empty());
+        if batch.is_empty() || batch.hurried || !is_sure || needs_steps(&batch) || !self.conn.is_sound() {
             return Err(batch);
         }
         let created = batch.creations.iter().map(|creation| creation.new.id.clone());
@@ -106,31 +100,53 @@ impl Writer {
         Ok(Flight { way: way.boxed(), landed: None, runs })
     }
 
-    /// Sends a batch, if it is not at the server already, and answers what is decided of it, and of the one behind it where
-    /// something is left to do about the first.
+    /// Sends a batch, if it is not at the server already, and answers what is decided of it. Where something is left to do
+    /// about it, the one behind it is waited for, and what is left of both is written again.
     pub(super) async fn fly(&mut self, flight: Flight) {
-        let landed = self.watch(flight).await;
+        let first = self.watch(flight).await;
+        let first = match self.decide(first) {
+            Ok(refused) if refused.is_empty() => return,
+            first => first,
+        };
+        // What is decided does not wait for what is not.
+        self.tell_written();
+        self.put_back();
+        // Whatever the server is asked from here on, and while it is away, all that is not answered is in here.
         let mut work = Vec::new();
-        self.apart_until = None;
-        if !landed.is_whole() {
-            self.put_back();
-            let behind = match self.behind.take() {
-                Some(behind) => Some(behind.answer().await),
-                None => None,
-            };
-            match behind {
-                Some(behind) if behind.written.is_ok() => {
-                    self.take_answer(behind, &mut work).await;
-                    // What is decided does not wait for what is not.
-                    self.tell_written();
-                }
-                // It is written after the first, and meets again whatever was in its way.
-                Some(Landed { batch, .. }) => work.push(batch),
-                None => {}
+        if let Some(behind) = self.behind.take() {
+            let behind = behind.answer().await;
+            work.push(self.decide(behind).unwrap_or_else(|(error, batch)| self.once_more(&error, batch)));
+            self.tell_written();
+        }
+        match first {
+            Ok(refused) => work.push(refused),
+            Err((error, batch)) => self.take_answer(Landed { batch, written: Err(error) }, &mut work).await,
+        }
+        self.settle(work).await;
+    }
+
+    /// Takes what is decided out of a batch. Gives the groups that were refused, or all of it with an error.
+    fn decide(&mut self, Landed { batch, written }: Landed) -> Result<Batch, (OpError, Batch)> {
+        match written {
+            Ok(passed) => {
+                self.note_written(&batch);
+                Ok(self.decided(batch, &passed, None))
+            }
+            Err(error) => Err((error, batch)),
+        }
+    }
+
+    /// A batch that failed behind another one. It is written after that, and meets again whatever was in its way.
+    fn once_more(&mut self, error: &OpError, mut batch: Batch) -> Batch {
+        if let OpError::Driver(error) = error {
+            match failure(error) {
+                // It is looked for what of it is there.
+                Failure::Lost => self.conn.give_up(),
+                Failure::Slow => batch.hurried = true,
+                _ => {}
             }
         }
-        self.take_answer(landed, &mut work).await;
-        self.settle(work).await;
+        batch
     }
 
     /// Waits for the answer to a batch. The runs of the last one are told as soon as it is sent.
@@ -167,7 +183,7 @@ impl Writer {
             behind.lands().await;
             std::future::pending::<()>().await
         };
-        drop(select(pin!(flight.lands()), pin!(second)).await);
+        drop(select(pin!(second), pin!(flight.lands())).await);
         self.behind = Some(behind);
         flight.answer().await
     }

@@ -42,6 +42,13 @@ fn oldest<'a>(waiting: impl Iterator<Item = (Instant, &'a RunId)>, until: Option
     ready.into_iter().take(RUNS).map(|(_, run)| run.clone()).collect()
 }
 
+impl Batch {
+    /// Whether what holds it up has been looked for long enough. Begins to look at the first call.
+    pub(super) fn is_held_up_for_long(&mut self) -> bool {
+        Instant::now() >= *self.apart_until.get_or_insert_with(|| Instant::now() + APART)
+    }
+}
+
 impl Writer {
     /// Before when nothing that is held up is tried again, after a try that began then. There is no pause where all of it
     /// could be written.
@@ -118,11 +125,6 @@ impl Writer {
             Some((_, earlier)) => earlier.items.extend(group.items),
             None => drop(self.later.insert(group.run.clone(), (Instant::now() + HELD_UP, group))),
         }
-    }
-
-    /// Whether what holds up a batch has been looked for long enough.
-    pub(super) fn is_held_up_for_long(&mut self) -> bool {
-        Instant::now() >= *self.apart_until.get_or_insert_with(|| Instant::now() + APART)
     }
 
     /// What is held up waits, and does not hold up the rest.

@@ -164,7 +164,6 @@ impl Writers {
                 stuck: None,
                 given_up: None,
                 holds_up: false,
-                apart_until: None,
                 leaving: Leaving::default(),
                 closing: None,
                 closers: Vec::new(),
@@ -182,12 +181,12 @@ impl Writers {
         self.queues.get(number % self.queues.len().max(1))
     }
 
-    /// Queues an operation of a run; returns it when the writer has ended.
+    /// Queues an operation of a run; returns it when the writer has ended, or closes and takes nothing new.
     pub(crate) fn send(&self, run: &str, op: Op) -> Result<(), Op> {
         self.send_of(shard(run), op)
     }
 
-    /// Queues an operation of a bucket; returns it when the writer has ended.
+    /// Queues an operation of a bucket; returns it in the same cases.
     pub(crate) fn send_of(&self, shard: i16, op: Op) -> Result<(), Op> {
         match self.of(shard) {
             Some(queue) => queue.send(op),
@@ -249,11 +248,9 @@ pub(crate) struct Writer {
     gather: Gather,
     stuck: Option<Stuck>,
     /// Why something was given up that was held up until the store closed.
-    given_up: Option<StoreError>,
+    pub(crate) given_up: Option<StoreError>,
     /// Whether something was held up since the last batch was begun.
     holds_up: bool,
-    /// Until when what holds up a batch is looked for by halves.
-    apart_until: Option<Instant>,
     /// Buckets that have left the database.
     pub(crate) leaving: Leaving,
     closing: Option<Instant>,
@@ -314,7 +311,7 @@ impl Writer {
             Ok(flight) => self.fly(flight).await,
             Err(batch) => {
                 let hurried = batch.hurried;
-                (self.holds_up, self.apart_until) = (false, None);
+                self.holds_up = false;
                 self.settle(vec![batch]).await;
                 if hurried {
                     self.later_from = self.pause_of_later(began);
@@ -406,8 +403,7 @@ impl Writer {
         };
         match written {
             Ok(passed) => {
-                self.is_written();
-                self.database.batches.committed(batch.appends());
+                self.note_written(&batch);
                 match self.answer(batch, &passed).await {
                     Ok(again) => work.extend(again),
                     Err((error, rest)) => self.failed(&error, rest, work).await,
@@ -447,7 +443,7 @@ impl Writer {
                 batch.hurried = true;
                 work.push(batch);
             }
-            Failure::Slow if self.is_held_up_for_long() => self.hold_up(batch, &told),
+            Failure::Slow if batch.is_held_up_for_long() => self.hold_up(batch, &told),
             Failure::Conflict | Failure::Slow | Failure::Data | Failure::Final => match batch.halves() {
                 Ok((first, second)) => work.extend([second, first]),
                 Err(alone) if matches!(kind, Failure::Conflict | Failure::Slow) => self.hold_up(alone, &told),
@@ -466,6 +462,11 @@ impl Writer {
                 work.push(batch);
             }
         }
+    }
+
+    fn note_written(&mut self, batch: &Batch) {
+        self.is_written();
+        self.database.batches.committed(batch.appends());
     }
 
     /// Something was written: nothing is stuck any more.

@@ -108,6 +108,7 @@ impl Writer {
         let error =
             self.stuck.as_ref().map_or_else(|| gone(&self.database.name), |stuck| stuck.error.clone());
         tracing::error!(%error, "the store closes with writes that could not be made");
+        self.given_up = Some(error.clone());
         fail(std::mem::take(batch), &error);
         work.drain(..).for_each(|batch| fail(batch, &error));
         let mut rest = Batch { creations: self.take_later_creations(), ..Batch::default() };
@@ -124,7 +125,8 @@ impl Writer {
     async fn come_back(&mut self, batch: &mut Batch, work: &mut [Batch]) -> Result<(), OpError> {
         self.conn = Arc::new(self.database.connect_writer().await?);
         let link = self.link();
-        for batch in std::iter::once(batch).chain(work) {
+        // In the order in which they would be written.
+        for batch in std::iter::once(batch).chain(work.iter_mut().rev()) {
             link.recover_runs(batch).await?;
             link.recover_appends(batch).await?;
         }
