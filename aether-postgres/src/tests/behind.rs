@@ -238,24 +238,27 @@ async fn two_large_batches_that_look_for_their_journals_do_not_wait_for_each_oth
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_close_while_the_server_goes_away_answers_everybody() {
-    for delay in [0, 1, 3] {
-        let table = Table::lay().await;
-        let proxy = Proxy::before(Cluster::shared().port()).await;
-        let far = Database::open(&proxy.url(table.url.rsplit('/').next().unwrap()), options()).await.unwrap();
-        let owners = Owners::begin(&far).await;
-        until_some_more(&far).await;
-        // No answer comes any more, and then no connection is there any more.
-        proxy.freeze();
-        proxy.hold(true);
-        let closing = far.clone();
-        let closed = tokio::spawn(async move { closing.close_writers().await });
-        tokio::time::sleep(Duration::from_millis(delay)).await;
-        proxy.cut();
-        let told = tokio::time::timeout(SOON, owners.told()).await.expect("an append is never answered");
-        let closed = tokio::time::timeout(SOON, closed).await.unwrap().unwrap();
-        assert!(matches!(closed, Err(StoreError::Unavailable { .. })), "{closed:?}");
-        judge_open(&table.another().await, &told).await;
-    }
+    join_all([0, 1, 3].map(Duration::from_millis).map(close_without_a_server)).await;
+}
+
+/// Closes, and breaks the connections so much later.
+async fn close_without_a_server(delay: Duration) {
+    let table = Table::lay().await;
+    let proxy = Proxy::before(Cluster::shared().port()).await;
+    let far = Database::open(&proxy.url(table.url.rsplit('/').next().unwrap()), options()).await.unwrap();
+    let owners = Owners::begin(&far).await;
+    until_some_more(&far).await;
+    // No answer comes any more, and then no connection is there any more.
+    proxy.freeze();
+    proxy.hold(true);
+    let closing = far.clone();
+    let closed = tokio::spawn(async move { closing.close_writers().await });
+    tokio::time::sleep(delay).await;
+    proxy.cut();
+    let told = tokio::time::timeout(SOON, owners.told()).await.expect("an append is never answered");
+    let closed = tokio::time::timeout(SOON, closed).await.unwrap().unwrap();
+    assert!(matches!(closed, Err(StoreError::Unavailable { .. })), "{closed:?}");
+    judge_open(&table.another().await, &told).await;
 }
 
 /// As [`judge`], where nobody knows of the last appends whether they were made.

@@ -219,7 +219,7 @@ async fn appends_survive(runs: usize) {
         aether_core::journal::read_verified(&frames).unwrap();
     }
     let sent_behind = database.sent_behind.load(std::sync::atomic::Ordering::Relaxed);
-    assert_eq!(sent_behind > 0, runs > 32, "{sent_behind} batches were sent behind others");
+    assert!(sent_behind > 0 || runs < 32, "no batch was sent behind another one");
 }
 
 fn cluster_url(cluster: &Cluster) -> String {
