@@ -103,36 +103,40 @@ impl Writer {
     /// Sends a batch, if it is not at the server already, and answers what is decided of it. Where something is left to do
     /// about it, the one behind it is waited for, and what is left of both is written again.
     pub(super) async fn fly(&mut self, flight: Flight) {
-        let first = self.watch(flight).await;
-        let first = match self.decide(first) {
-            Ok(refused) if refused.is_empty() => return,
-            first => first,
-        };
+        let landed = self.watch(flight).await;
+        let (first, error) = self.decide(landed);
+        if first.is_empty() {
+            return;
+        }
         // What is decided does not wait for what is not.
         self.tell_written();
         self.put_back();
         // Whatever the server is asked from here on, and while it is away, all that is not answered is in here.
         let mut work = Vec::new();
         if let Some(behind) = self.behind.take() {
-            let behind = behind.answer().await;
-            work.push(self.decide(behind).unwrap_or_else(|(error, batch)| self.once_more(&error, batch)));
+            let landed = behind.answer().await;
+            let (second, error) = self.decide(landed);
+            work.push(match error {
+                Some(error) => self.once_more(&error, second),
+                None => second,
+            });
             self.tell_written();
         }
-        match first {
-            Ok(refused) => work.push(refused),
-            Err((error, batch)) => self.take_answer(Landed { batch, written: Err(error) }, &mut work).await,
+        match error {
+            Some(error) => self.take_answer(Landed { batch: first, written: Err(error) }, &mut work).await,
+            None => work.push(first),
         }
         self.settle(work).await;
     }
 
     /// Takes what is decided out of a batch. Gives the groups that were refused, or all of it with an error.
-    fn decide(&mut self, Landed { batch, written }: Landed) -> Result<Batch, (OpError, Batch)> {
+    fn decide(&mut self, Landed { batch, written }: Landed) -> (Batch, Option<OpError>) {
         match written {
             Ok(passed) => {
                 self.note_written(&batch);
-                Ok(self.decided(batch, &passed, None))
+                (self.decided(batch, &passed, None), None)
             }
-            Err(error) => Err((error, batch)),
+            Err(error) => (batch, Some(error)),
         }
     }
 
@@ -183,7 +187,7 @@ impl Writer {
             behind.lands().await;
             std::future::pending::<()>().await
         };
-        drop(select(pin!(second), pin!(flight.lands())).await);
+        let _landed = select(pin!(second), pin!(flight.lands())).await;
         self.behind = Some(behind);
         flight.answer().await
     }
