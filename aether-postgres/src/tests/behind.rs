@@ -14,11 +14,9 @@ use tokio::task::JoinHandle;
 
 use super::proxy::Proxy;
 use super::writer::{append, create, frame, write};
-use super::{Table, options, run_id};
+use super::{SOON, Table, options, run_id, until_some_more};
 use crate::database::Database;
 
-/// Also on a slow machine.
-const SOON: Duration = Duration::from_secs(120);
 /// So many runs are written by two batches, each of them large enough.
 const RUNS: usize = 80;
 
@@ -120,18 +118,6 @@ async fn judge(database: &Arc<Database>, told: &[Told]) {
         }
         aether_core::journal::read_verified(&frames).unwrap();
     }
-}
-
-/// Waits until some more batches were sent behind others.
-async fn until_some_more(database: &Database) {
-    let sent = || database.sent_behind.load(Ordering::Relaxed);
-    let before = sent();
-    let more = async {
-        while sent() < before + 3 {
-            tokio::time::sleep(Duration::from_millis(2)).await;
-        }
-    };
-    tokio::time::timeout(SOON, more).await.expect("no batch is sent behind another one");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -60,6 +60,21 @@ fn options() -> PostgresOptions {
     PostgresOptions::new().patience(Duration::from_secs(180))
 }
 
+/// Also on a slow machine.
+const SOON: Duration = Duration::from_secs(120);
+
+/// Waits until some more batches were sent behind others.
+async fn until_some_more(database: &Database) {
+    let sent = || database.sent_behind.load(std::sync::atomic::Ordering::Relaxed);
+    let before = sent();
+    let more = async {
+        while sent() < before + 3 {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    };
+    tokio::time::timeout(SOON, more).await.expect("no batch is sent behind another one");
+}
+
 /// A database with the store's tables, and a connection of the test's own.
 struct Table {
     url: String,

@@ -15,7 +15,7 @@ use aether_pg_tests::{Cluster, Stop};
 use futures_util::future::join_all;
 
 use super::proxy::Proxy;
-use super::{Table, at, code, options, run_id, takeover, worker};
+use super::{Table, at, code, options, run_id, takeover, until_some_more, worker};
 use crate::database::Database;
 
 pub(super) fn frame(text: &str) -> Frame {
@@ -205,6 +205,9 @@ async fn appends_survive(runs: usize) {
         .collect();
     for how in [Stop::Immediate, Stop::Killed, Stop::Immediate] {
         tokio::time::sleep(Duration::from_millis(300)).await;
+        if runs > 32 {
+            until_some_more(&database).await;
+        }
         let cluster = cluster.clone();
         tokio::task::spawn_blocking(move || cluster.restart(how)).await.unwrap();
     }
@@ -218,8 +221,6 @@ async fn appends_survive(runs: usize) {
         }
         aether_core::journal::read_verified(&frames).unwrap();
     }
-    let sent_behind = database.sent_behind.load(std::sync::atomic::Ordering::Relaxed);
-    assert!(sent_behind > 0 || runs < 32, "no batch was sent behind another one");
 }
 
 fn cluster_url(cluster: &Cluster) -> String {
