@@ -243,8 +243,7 @@ fn fills(argument: &GenericArgument, chain: &Expr) -> bool {
 /// Whether what comes out of a chain of calls makes the same collection of a type in any order.
 fn fills_type(ty: &Type, chain: &Expr) -> bool {
     let Type::Path(path) = ty else { return false };
-    path.path.segments.last().is_some_and(|last| {
-        MAPS.iter().any(|name| last.ident == name) && keys::keeps(chain)
-            || SETS.iter().any(|name| last.ident == name) && keys::assigns_nothing(chain)
-    })
+    let Some(last) = path.path.segments.last() else { return false };
+    let is_one_of = |names: &[&str]| names.iter().any(|name| last.ident == name);
+    keys::assigns_nothing(chain) && (is_one_of(SETS) || is_one_of(MAPS) && keys::keeps(chain))
 }

@@ -8,26 +8,20 @@ use syn::{Block, Expr, ExprAssign, ExprBinary, ExprClosure, Ident, Pat, PatIdent
 
 use crate::syntax::operators::is_assignment;
 
-/// Whether the closures of a chain of calls hand on the keys that they get, and change nothing.
+/// Whether the closures of a chain of calls hand on the keys that they get.
 pub(crate) fn keeps(chain: &Expr) -> bool {
     let Expr::MethodCall(call) = chain else { return true };
     let makes = matches!(call.method.to_string().as_str(), "map" | "filter_map" | "flat_map");
-    let kept = call.args.iter().all(|argument| match argument {
-        Expr::Closure(closure) => (!makes || hands_on(closure)) && !assigns(&closure.body),
-        // A function by its name.
-        _ => !makes,
-    });
-    kept && keeps(&call.receiver)
+    // A function by its name may do anything.
+    let hands_on = |argument: &Expr| matches!(argument, Expr::Closure(closure) if hands_on(closure));
+    (!makes || call.args.iter().all(hands_on)) && keeps(&call.receiver)
 }
 
 /// Whether the closures of a chain of calls change nothing: one that counts would count in another order.
 pub(crate) fn assigns_nothing(chain: &Expr) -> bool {
     let Expr::MethodCall(call) = chain else { return true };
-    let quiet = call.args.iter().all(|argument| match argument {
-        Expr::Closure(closure) => !assigns(&closure.body),
-        _ => true,
-    });
-    quiet && assigns_nothing(&call.receiver)
+    let assigns = |argument: &Expr| matches!(argument, Expr::Closure(closure) if assigns(&closure.body));
+    !call.args.iter().any(assigns) && assigns_nothing(&call.receiver)
 }
 
 /// Whether a closure gives back what it gets, or a pair with the first half of the pair that it gets.
@@ -48,7 +42,8 @@ fn gives(expr: &Expr, key: &Ident) -> bool {
         Expr::Block(block) => ends_with(&block.block, key),
         Expr::If(branches) => {
             let otherwise = branches.else_branch.as_ref().is_some_and(|(_, otherwise)| gives(otherwise, key));
-            otherwise && !hides(&branches.cond, key) && ends_with(&branches.then_branch, key)
+            let is_hidden = is_bound(key, |names| names.visit_expr(&branches.cond));
+            otherwise && !is_hidden && ends_with(&branches.then_branch, key)
         }
         Expr::Match(arms) => arms.arms.iter().all(|arm| !binds(&arm.pat, key) && gives(&arm.body, key)),
         Expr::Call(call) => {
@@ -87,24 +82,22 @@ fn key_of(pat: &Pat) -> Option<&Ident> {
 
 /// Whether a pattern gives the name to something else.
 fn binds(pat: &Pat, name: &Ident) -> bool {
-    let mut hidden = Hidden { name, found: false };
-    hidden.visit_pat(pat);
-    hidden.found
+    is_bound(name, |names| names.visit_pat(pat))
 }
 
-/// Whether a condition gives the name to something else: `if let Some(key) = ..`.
-fn hides(condition: &Expr, name: &Ident) -> bool {
-    let mut hidden = Hidden { name, found: false };
-    hidden.visit_expr(condition);
-    hidden.found
+/// Whether something in which patterns are looked for gives the name to something else.
+fn is_bound(name: &Ident, look: impl FnOnce(&mut Names<'_>)) -> bool {
+    let mut names = Names { name, found: false };
+    look(&mut names);
+    names.found
 }
 
-struct Hidden<'a> {
+struct Names<'a> {
     name: &'a Ident,
     found: bool,
 }
 
-impl<'ast> Visit<'ast> for Hidden<'_> {
+impl<'ast> Visit<'ast> for Names<'_> {
     fn visit_pat_ident(&mut self, pat: &'ast PatIdent) {
         self.found |= pat.ident == *self.name;
         visit::visit_pat_ident(self, pat);
