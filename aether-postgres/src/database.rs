@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use aether_core::measures::BatchCounter;
 use aether_core::store::{Durability, StoreClock as _, StoreError};
 use futures_util::future::{Either, select};
+use tokio::runtime::Handle;
 use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 use tokio::time::timeout;
 use tokio_postgres::Error;
@@ -24,7 +25,7 @@ use crate::clock::{LastPlace, PlaceClock};
 use crate::connection::Connection;
 use crate::error::{Failure, OpError, failure, gone, is_distrust, said, translate};
 use crate::inbox::Doors;
-use crate::network;
+use crate::network::{self, Thread};
 use crate::options::PostgresOptions;
 use crate::placement::leases::Reach;
 use crate::placement::shared::Peers;
@@ -242,32 +243,34 @@ impl Database {
 
     /// Opens a connection of its own.
     pub(crate) async fn connect(&self) -> Result<Connection, OpError> {
-        self.connect_as(&self.options).await
+        self.connect_as(&self.options, network::runtime()).await
     }
 
-    /// Opens a connection for a writer. A statement of it has the appends of many runs: it does not wait long for one lock.
-    pub(crate) async fn connect_writer(&self) -> Result<Connection, OpError> {
+    /// Opens a connection for the writer on a thread. A statement of it has the appends of many runs: it does not wait long
+    /// for one lock.
+    pub(crate) async fn connect_writer(&self, thread: &Thread) -> Result<Connection, OpError> {
         let lock_timeout = self.options.lock_timeout.min(WRITERS_LOCK_TIMEOUT);
-        self.connect_as(&self.options.clone().lock_timeout(lock_timeout)).await
+        self.connect_as(&self.options.clone().lock_timeout(lock_timeout), thread.runtime()).await
     }
 
-    async fn connect_as(&self, options: &PostgresOptions) -> Result<Connection, OpError> {
-        let session = self.session(Silence::limit(options.statement_timeout)).await?;
+    async fn connect_as(&self, options: &PostgresOptions, runtime: Handle) -> Result<Connection, OpError> {
+        let session = self.session(Silence::limit(options.statement_timeout), runtime).await?;
         Connection::new(session, options, self.has_pooler()).await
     }
 
     /// Opens a connection with the settings that role and database have. Its requests wait for ever.
     pub(crate) async fn connect_bare(&self) -> Result<tokio_postgres::Client, OpError> {
-        Ok(self.session(None).await?.0)
+        Ok(self.session(None, network::runtime()).await?.0)
     }
 
-    /// Begins a session, which ends when a request is not answered for as long as `limit`.
+    /// Begins a session, driven by `runtime`, which ends when a request is not answered for as long as `limit`.
     async fn session(
         &self,
         limit: Option<Duration>,
+        runtime: Handle,
     ) -> Result<(tokio_postgres::Client, Arc<Silence>), OpError> {
         let (config, tls, name) = (self.config.clone(), self.tls.clone(), self.name.clone());
-        let connecting = network::runtime().spawn(async move {
+        let connecting = runtime.spawn(async move {
             let connected = timeout(Silence::connect_limit(&config), config.connect(tls)).await;
             // The driver's own word for it: it is tried again like every lost connection.
             let (client, connection) = connected.unwrap_or_else(|_| Err(Error::__private_api_timeout()))?;

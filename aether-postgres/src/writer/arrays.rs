@@ -1,8 +1,9 @@
-//! A batch as the parameters of its statements: one array per column.
+//! A batch as the parameters of its statements: one array per column, or single values where it is small.
 //!
 //! Promise: what one statement would change twice is folded: a statement sees the rows as they were before it.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use aether_core::contract::Status;
 use aether_core::id::RunId;
@@ -17,9 +18,12 @@ use crate::shard::shard;
 use crate::writer::Head;
 use crate::writer::batch::{Creation, Group, Item, Write, first_head};
 use crate::writer::columns::{
-    Acquires, Changes, Closes, Consumes, Creates, Frames, Groups, Hash, Labels, Opens, Settles,
+    Acquires, Changes, Closes, Consumes, Creates, Frames, Given, Groups, Hash, Labels, Opens, Settles,
 };
-use crate::writer::sql::{ENDS, Parts, RUNS, WAITS};
+use crate::writer::sql::{self, ENDS, Parts, RUNS, WAITS};
+
+/// Each number of frames has a statement of its own, which is prepared once.
+const FEW: usize = 3;
 
 /// What the creations of a batch send.
 #[derive(Debug, Default)]
@@ -84,16 +88,20 @@ impl<'a> CreateArrays<'a> {
         }
     }
 
-    /// Whether any of the runs has labels.
-    pub(crate) fn labelled(&self) -> bool {
-        !self.labels.run.is_empty()
+    /// The statement for these runs.
+    pub(crate) fn sql(&self) -> Arc<str> {
+        sql::create(self.given(), self.labels.rows > 0)
+    }
+
+    fn given(&self) -> Given {
+        if self.runs.rows == 1 { Given::Rows(1) } else { Given::Arrays }
     }
 
     pub(crate) fn params(&self) -> Vec<Param<'_>> {
         let mut params = Vec::new();
-        self.runs.params(&mut params);
-        if self.labelled() {
-            self.labels.params(&mut params);
+        self.runs.params(self.given(), &mut params);
+        if self.labels.rows > 0 {
+            self.labels.params(Given::Arrays, &mut params);
         }
         params
     }
@@ -327,42 +335,67 @@ impl<'a> Arrays<'a> {
         );
     }
 
+    /// The statement for these groups.
+    pub(crate) fn sql(&self) -> Arc<str> {
+        sql::append(self.parts())
+    }
+
     /// Which parts the statement needs.
-    pub(crate) fn parts(&self) -> Parts {
+    fn parts(&self) -> Parts {
         let within = |(key, store_wide): (&Option<&str>, &bool)| key.is_some() && !store_wide;
+        let (frames, given) = match self.is_small() {
+            true => (Given::Rows(self.frames.rows), Given::Rows(1)),
+            false => (Given::Arrays, Given::Arrays),
+        };
         Parts {
-            acquires: !self.acquires.run.is_empty(),
+            frames,
+            given,
+            acquires: self.acquires.rows > 0,
             business: self.acquires.business_key.iter().zip(&self.acquires.store_wide).any(within),
-            settles: !self.settles.run.is_empty(),
-            changes: !self.changes.run.is_empty(),
-            consumes: !self.consumes.run.is_empty(),
-            opens: !self.opens.run.is_empty(),
-            closes: !self.closes.run.is_empty(),
+            settles: self.settles.rows > 0,
+            changes: self.changes.rows > 0,
+            consumes: self.consumes.rows > 0,
+            opens: self.opens.rows > 0,
+            closes: self.closes.rows > 0,
         }
     }
 
-    /// The parameters of the statement with these parts.
+    /// Whether it is a few frames of one run, and no more than one of all else.
+    fn is_small(&self) -> bool {
+        let others = [
+            self.acquires.rows,
+            self.settles.rows,
+            self.changes.rows,
+            self.consumes.rows,
+            self.opens.rows,
+            self.closes.rows,
+        ];
+        self.groups.rows == 1 && self.frames.rows <= FEW && others.iter().all(|rows| *rows <= 1)
+    }
+
+    /// The parameters of the statement.
     pub(crate) fn params(&self) -> Vec<Param<'_>> {
         let (parts, mut params) = (self.parts(), Vec::with_capacity(64));
-        self.groups.params(&mut params);
-        self.frames.params(&mut params);
+        let given = parts.given;
+        self.groups.params(given, &mut params);
+        self.frames.params(parts.frames, &mut params);
         if parts.acquires {
-            self.acquires.params(&mut params);
+            self.acquires.params(given, &mut params);
         }
         if parts.settles {
-            self.settles.params(&mut params);
+            self.settles.params(given, &mut params);
         }
         if parts.consumes {
-            self.consumes.params(&mut params);
+            self.consumes.params(given, &mut params);
         }
         if parts.changes {
-            self.changes.params(&mut params);
+            self.changes.params(given, &mut params);
         }
         if parts.opens {
-            self.opens.params(&mut params);
+            self.opens.params(given, &mut params);
         }
         if parts.closes {
-            self.closes.params(&mut params);
+            self.closes.params(given, &mut params);
         }
         params
     }

@@ -1,4 +1,4 @@
-//! The columns that the writer's statements get as arrays, one struct for each table.
+//! The columns that the writer's statements get, one struct for each table.
 //!
 //! Promise: names, types and order of the parameters stand here alone; the statements are made from them.
 
@@ -28,6 +28,38 @@ impl ToSql for Hash {
     to_sql_checked!();
 }
 
+/// How a statement gets the rows of a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Given {
+    /// An array for each column: any number of rows.
+    Arrays,
+    /// So many rows of single values. For each array the server sets up a store of its elements, which for a few rows costs
+    /// more than all else.
+    Rows(usize),
+}
+
+impl Given {
+    /// The rows as something to select from: `unnest($3::int2[], ..) AS name(shard, ..)`. Numbers the parameters from `next`.
+    pub(crate) fn rows(self, name: &str, columns: &[(&str, &str)], next: &mut usize) -> String {
+        let mut row = |array: &str| {
+            let params =
+                (*next..).zip(columns).map(|(number, (_, kind))| format!("${number}::{kind}{array}"));
+            let params = params.collect::<Vec<_>>().join(", ");
+            *next += columns.len();
+            params
+        };
+        let given = match self {
+            Self::Arrays => format!("unnest({})", row("[]")),
+            Self::Rows(count) => {
+                let rows: Vec<_> = (0..count).map(|_| format!("({})", row(""))).collect();
+                format!("(VALUES {})", rows.join(", "))
+            }
+        };
+        let names: Vec<_> = columns.iter().map(|(name, _)| *name).collect();
+        format!("{given} AS {name}({})", names.join(", "))
+    }
+}
+
 /// A column's name as SQL has it.
 const fn column_name(name: &'static str) -> &'static str {
     match name.as_bytes() {
@@ -36,13 +68,15 @@ const fn column_name(name: &'static str) -> &'static str {
     }
 }
 
-/// Columns of one of the tables that a statement gets as arrays.
+/// Columns of one of the tables whose rows a statement gets.
 macro_rules! columns {
     ($(#[$doc:meta])* $table:ident { $($column:ident: $rust:ty = $kind:literal,)+ }) => {
         $(#[$doc])*
         #[derive(Debug, Default)]
         pub(crate) struct $table<'a> {
             $(pub(crate) $column: Vec<$rust>,)+
+            /// The number of rows.
+            pub(crate) rows: usize,
             lifetime: std::marker::PhantomData<&'a ()>,
         }
 
@@ -54,10 +88,18 @@ macro_rules! columns {
             #[allow(clippy::too_many_arguments, reason = "one per column")]
             pub(crate) fn push(&mut self, $($column: $rust),+) {
                 $(self.$column.push($column);)+
+                self.rows += 1;
             }
 
-            pub(crate) fn params<'p>(&'p self, params: &mut Vec<Param<'p>>) {
-                $(params.push(&self.$column);)+
+            pub(crate) fn params<'p>(&'p self, given: Given, params: &mut Vec<Param<'p>>) {
+                match given {
+                    Given::Arrays => { $(params.push(&self.$column);)+ }
+                    Given::Rows(_) => {
+                        for row in 0..self.rows {
+                            $(params.push(&self.$column[row]);)+
+                        }
+                    }
+                }
             }
         }
     };

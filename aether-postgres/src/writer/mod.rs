@@ -1,4 +1,4 @@
-//! The writer: one task with a connection of its own, which writes the appends of all runs, many in one statement.
+//! The writer: one thread with a connection of its own, which writes the appends of all runs, many in one statement.
 //!
 //! Promise: appends of one run take effect in the order in which they were queued; nothing is answered before it is
 //! decided, and what is decided is told as soon as the next batch was sent. A refused append fails alone. A batch that meets
@@ -20,6 +20,7 @@ use tokio::sync::{mpsc, oneshot};
 use crate::connection::Connection;
 use crate::database::{Database, Tries};
 use crate::error::{Failure, OpError, failure, gone, is_missing, is_of_a_part, may_pass, translate};
+use crate::network::Thread;
 use crate::placement::leaving::Leaving;
 use crate::placement::map::Spot;
 use crate::shard::shard;
@@ -125,11 +126,11 @@ impl Queue {
         if matches!(op, Op::Append(_) | Op::Create(_)) && self.closes.load(Ordering::Acquire) {
             return Err(op);
         }
-        self.send_on(op)
+        self.push(op)
     }
 
     /// The same of what was queued elsewhere before.
-    fn send_on(&self, op: Op) -> Result<(), Op> {
+    fn push(&self, op: Op) -> Result<(), Op> {
         let is_awaited = matches!(&op, Op::Append(item) if item.append.ack.is_awaited());
         self.ops.send(op).map_err(|error| error.0)?;
         if is_awaited {
@@ -140,15 +141,18 @@ impl Queue {
 }
 
 impl Writers {
-    /// Connects the writers and starts their tasks.
+    /// Connects the writers and starts them.
     pub(crate) async fn start(database: &Arc<Database>) -> Result<(), StoreError> {
         let mut queues = Vec::new();
         for _ in 0..database.options.writers {
-            let conn =
-                database.connect_writer().await.map_err(|error| error.into_store_error(&database.name))?;
+            let thread = Thread::start("aether-pg-write");
+            let connected = database.connect_writer(&thread).await;
+            let conn = connected.map_err(|error| error.into_store_error(&database.name))?;
+            let runtime = thread.runtime();
             let (queue, ops) = mpsc::unbounded_channel();
             let writer = Writer {
                 database: database.clone(),
+                thread,
                 conn: Arc::new(conn),
                 ops,
                 waiting: VecDeque::new(),
@@ -169,7 +173,7 @@ impl Writers {
                 closers: Vec::new(),
             };
             let expected = writer.expected.clone();
-            tokio::spawn(writer.serve());
+            runtime.spawn(writer.serve());
             queues.push(Queue { ops: queue, expected, closes: AtomicBool::new(false) });
         }
         let _started_once = database.writers.set(Self { queues });
@@ -198,7 +202,7 @@ impl Writers {
     pub(crate) fn forward(&self, item: Item) -> Result<(), Op> {
         let shard = shard(item.append.run.as_str());
         match self.of(shard) {
-            Some(queue) => queue.send_on(Op::Append(item)),
+            Some(queue) => queue.push(Op::Append(item)),
             None => Err(Op::Append(item)),
         }
     }
@@ -224,6 +228,8 @@ struct Stuck {
 
 pub(crate) struct Writer {
     pub(crate) database: Arc<Database>,
+    /// Where it runs, and its connection with it: between the two nothing is handed from thread to thread.
+    pub(crate) thread: Thread,
     pub(crate) conn: Arc<Connection>,
     pub(crate) ops: mpsc::UnboundedReceiver<Op>,
     /// Taken from the queue while nothing could be written.

@@ -123,7 +123,7 @@ impl Writer {
 
     /// Connects, and takes what is found to be written out of the batches.
     async fn come_back(&mut self, batch: &mut Batch, work: &mut [Batch]) -> Result<(), OpError> {
-        self.conn = Arc::new(self.database.connect_writer().await?);
+        self.conn = Arc::new(self.database.connect_writer(&self.thread).await?);
         let link = self.link();
         // In the order in which they would be written.
         for batch in std::iter::once(batch).chain(work.iter_mut().rev()) {

@@ -11,15 +11,19 @@
 //! here cannot be changed here.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::writer::columns::{
-    Acquires, Changes, Closes, Consumes, Creates, Frames, Groups, Labels, Opens, Settles,
+    Acquires, Changes, Closes, Consumes, Creates, Frames, Given, Groups, Labels, Opens, Settles,
 };
 
 /// What the appends of a batch ask for beside their frames. Most batches ask for little, and their statement is short.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Parts {
+    /// How the frames are given.
+    pub(crate) frames: Given,
+    /// How all other rows are given.
+    pub(crate) given: Given,
     /// Ledger rows are acquired.
     pub(crate) acquires: bool,
     /// Some of them with a business key of their run.
@@ -36,35 +40,22 @@ pub(crate) struct Parts {
     pub(crate) closes: bool,
 }
 
-/// `unnest($3::int2[], ..) AS name(shard, ..)`; numbers the parameters from `next`.
-pub(crate) fn arrays(name: &str, columns: &[(&str, &str)], next: &mut usize) -> String {
-    let mut params = Vec::new();
-    for (_, kind) in columns {
-        params.push(format!("${next}::{kind}[]"));
-        *next += 1;
-    }
-    let names: Vec<_> = columns.iter().map(|(name, _)| *name).collect();
-    format!("unnest({}) AS {name}({})", params.join(", "), names.join(", "))
-}
-
 /// Gives the places of the runs that are new. A parent that a creator must hold, and what a creation rests on, are looked at
 /// in the same statement; the latter cannot change before it is written. Each text is made once.
-pub(crate) fn create(labelled: bool) -> &'static str {
-    static PLAIN: OnceLock<String> = OnceLock::new();
-    static LABELLED: OnceLock<String> = OnceLock::new();
-    let known = if labelled { &LABELLED } else { &PLAIN };
-    known.get_or_init(|| create_text(labelled))
+pub(crate) fn create(given: Given, labelled: bool) -> Arc<str> {
+    static KNOWN: Known<(Given, bool)> = Known::new(BTreeMap::new());
+    known(&KNOWN, (given, labelled), |(given, labelled)| create_text(given, labelled))
 }
 
-fn create_text(labelled: bool) -> String {
+fn create_text(given: Given, labelled: bool) -> String {
     let mut next = 1;
-    let runs = arrays("c", Creates::COLUMNS, &mut next);
+    let runs = given.rows("c", Creates::COLUMNS, &mut next);
     let labels = match labelled {
         true => format!(
             ", labelled AS (INSERT INTO labels(key, value, place, shard, run)
                 SELECT key, value, place, shard, run FROM {}
                 WHERE (place IN (SELECT place FROM made)) IS TRUE)",
-            arrays("l", Labels::COLUMNS, &mut next)
+            Given::Arrays.rows("l", Labels::COLUMNS, &mut next)
         ),
         false => String::new(),
     };
@@ -101,25 +92,32 @@ fn create_text(labelled: bool) -> String {
 
 /// Gives the numbers of the groups that passed. Each text is made once.
 pub(crate) fn append(parts: Parts) -> Arc<str> {
-    static KNOWN: Mutex<BTreeMap<Parts, Arc<str>>> = Mutex::new(BTreeMap::new());
-    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    known.entry(parts).or_insert_with(|| append_text(parts).into()).clone()
+    static KNOWN: Known<Parts> = Known::new(BTreeMap::new());
+    known(&KNOWN, parts, append_text)
+}
+
+/// Texts by what they are made of.
+type Known<Key> = Mutex<BTreeMap<Key, Arc<str>>>;
+
+fn known<Key: Copy + Ord>(texts: &Known<Key>, key: Key, text: impl FnOnce(Key) -> String) -> Arc<str> {
+    let mut texts = texts.lock().unwrap_or_else(PoisonError::into_inner);
+    texts.entry(key).or_insert_with(|| text(key).into()).clone()
 }
 
 fn append_text(parts: Parts) -> String {
-    let mut next = 1;
-    let groups = arrays("g", Groups::COLUMNS, &mut next);
-    let frames = arrays("f", Frames::COLUMNS, &mut next);
+    let (given, mut next) = (parts.given, 1);
+    let groups = given.rows("g", Groups::COLUMNS, &mut next);
+    let frames = parts.frames.rows("f", Frames::COLUMNS, &mut next);
     let (mut looks, mut conditions, mut writes) = (String::new(), String::new(), String::new());
     if parts.acquires {
         acquire(parts, &mut next, &mut looks, &mut conditions, &mut writes);
     }
     if parts.settles {
-        settle(&mut next, &mut looks, &mut writes);
+        settle(given, &mut next, &mut looks, &mut writes);
     }
     if parts.consumes {
-        looks +=
-            &format!(", c AS MATERIALIZED (SELECT * FROM {})", arrays("c", Consumes::COLUMNS, &mut next));
+        let messages = given.rows("c", Consumes::COLUMNS, &mut next);
+        looks += &format!(", c AS MATERIALIZED (SELECT * FROM {messages})");
         writes += &format!(
             ", consumed AS (UPDATE inbox i SET consumed = c.position, payload = '' FROM c
                 WHERE i.shard = c.shard AND i.run = c.run AND i.seq = c.seq AND i.consumed IS NULL AND {OK})"
@@ -134,14 +132,14 @@ fn append_text(parts: Parts) -> String {
                 SELECT shard, run, command, place, kind, name, since, until, site, detail FROM {} WHERE {OK}
                 ON CONFLICT (shard, run, command) DO UPDATE SET kind = EXCLUDED.kind, name = EXCLUDED.name,
                     since = EXCLUDED.since, until = EXCLUDED.until, site = EXCLUDED.site, detail = EXCLUDED.detail)",
-            arrays("o", Opens::COLUMNS, &mut next)
+            given.rows("o", Opens::COLUMNS, &mut next)
         );
     }
     if parts.closes {
         writes += &format!(
             ", closed AS (DELETE FROM waits w USING {}
                 WHERE w.shard = x.shard AND w.run = x.run AND w.command = x.command AND {OK})",
-            arrays("x", Closes::COLUMNS, &mut next)
+            given.rows("x", Closes::COLUMNS, &mut next)
         );
     }
     let whole = match parts.settles {
@@ -176,7 +174,7 @@ fn acquire(parts: Parts, next: &mut usize, looks: &mut String, conditions: &mut 
     *looks += &format!(
         ", k AS MATERIALIZED (SELECT * FROM {}),
         taken AS (SELECT k.no FROM k JOIN ledger l ON l.shard = k.shard AND l.run = k.run AND l.key = k.key{business})",
-        arrays("k", Acquires::COLUMNS, next)
+        parts.given.rows("k", Acquires::COLUMNS, next)
     );
     *conditions += " AND g.no NOT IN (SELECT no FROM taken)";
     *writes += &format!(
@@ -187,8 +185,8 @@ fn acquire(parts: Parts, next: &mut usize, looks: &mut String, conditions: &mut 
     );
 }
 
-fn settle(next: &mut usize, looks: &mut String, writes: &mut String) {
-    *looks += &format!(", s AS MATERIALIZED (SELECT * FROM {})", arrays("s", Settles::COLUMNS, next));
+fn settle(given: Given, next: &mut usize, looks: &mut String, writes: &mut String) {
+    *looks += &format!(", s AS MATERIALIZED (SELECT * FROM {})", given.rows("s", Settles::COLUMNS, next));
     *writes += &format!(
         ", settled AS (UPDATE ledger l SET status = s.status, result = s.result, error = s.error,
                 committed = s.committed, finished_at = s.finished_at,
@@ -224,7 +222,7 @@ fn change(parts: Parts, next: &mut usize, looks: &mut String, conditions: &mut S
                 WHERE i.shard = l.shard AND i.run = l.run AND i.seq = l.ending))
             OR EXISTS (SELECT 1 FROM inbox i WHERE i.shard = l.shard AND i.run = l.run AND i.consumed IS NULL
                 AND i.topic IN ('cancel', 'terminate')))",
-        arrays("h", Changes::COLUMNS, next)
+        parts.given.rows("h", Changes::COLUMNS, next)
     );
     *conditions += " AND g.no NOT IN (SELECT no FROM asked)";
     *writes += &format!(
@@ -334,6 +332,6 @@ pub(crate) fn copy_ledger() -> String {
     let columns = Acquires::COLUMNS;
     let names: Vec<_> = columns.iter().map(|(name, _)| *name).filter(|name| *name != "no").collect();
     let names = names.join(", ");
-    let rows = arrays("k", columns, &mut 1);
+    let rows = Given::Arrays.rows("k", columns, &mut 1);
     format!("INSERT INTO ledger({names}) SELECT {names} FROM {rows} WHERE no >= 0 ON CONFLICT DO NOTHING")
 }

@@ -19,6 +19,7 @@ use crate::shard::shard;
 use crate::streams::HOLD;
 use crate::writer::arrays::{Arrays, CreateArrays};
 use crate::writer::batch::{Batch, Creation, Group, first_head};
+use crate::writer::columns::Given;
 use crate::writer::streams::{self, StreamEnds};
 use crate::writer::{Head, sql};
 
@@ -74,13 +75,13 @@ impl Link {
         let creates = CreateArrays::of(&batch.creations);
         let groups = batch.groups.values().zip(heads.iter().copied());
         let arrays = Arrays::of(groups, &self.database.clock);
-        let (create_sql, append_sql) = (sql::create(creates.labelled()), sql::append(arrays.parts()));
+        let (create_sql, append_sql) = (creates.sql(), arrays.sql());
         let (create_params, append_params) = (creates.params(), arrays.params());
         let ends = StreamEnds::of(batch.groups.values().zip(heads.iter().copied()));
         let (held, end_params) = (ends.held(), ends.params());
         let mut statements: Vec<(&str, &[Param<'_>])> = Vec::new();
         if !batch.creations.is_empty() {
-            statements.push((create_sql, &create_params));
+            statements.push((&create_sql, &create_params));
         }
         if !batch.groups.is_empty() {
             statements.push((&append_sql, &append_params));
@@ -174,18 +175,18 @@ impl Link {
         let (mut places, mut groups) = (HashSet::new(), HashSet::new());
         if !batch.creations.is_empty() {
             let creates = CreateArrays::of(&batch.creations);
-            let rows = transaction.query(sql::create(creates.labelled()), &creates.params()).await?;
+            let rows = transaction.query(&creates.sql(), &creates.params()).await?;
             places = rows.iter().map(|row| get(row, 0)).collect::<Result<_, _>>()?;
         }
         let copies = |creation: &&Creation| places.contains(&creation.place) && !creation.ledger.is_empty();
         for creation in batch.creations.iter().filter(copies) {
             let rows = crate::create::ledger_rows(creation);
             let mut params = Vec::new();
-            rows.params(&mut params);
+            rows.params(Given::Arrays, &mut params);
             transaction.execute(&sql::copy_ledger(), &params).await?;
         }
         if !batch.groups.is_empty() {
-            let rows = transaction.query(&sql::append(arrays.parts()), &arrays.params()).await?;
+            let rows = transaction.query(&arrays.sql(), &arrays.params()).await?;
             groups = rows.iter().map(|row| get(row, 0)).collect::<Result<_, _>>()?;
         }
         let ends = StreamEnds::of(batch.groups.values().zip(heads.iter().copied()));

@@ -12,8 +12,7 @@ use crate::connection::Param;
 use crate::row;
 use crate::writer::Head;
 use crate::writer::batch::{Group, Write};
-use crate::writer::columns::Ends;
-use crate::writer::sql::arrays;
+use crate::writer::columns::{Ends, Given};
 
 /// What the groups of a batch say of streams.
 #[derive(Debug, Default)]
@@ -68,7 +67,7 @@ impl<'a> StreamEnds<'a> {
     /// The parameters of [`end`].
     pub(crate) fn params(&self) -> Vec<Param<'_>> {
         let mut params = Vec::new();
-        self.ends.params(&mut params);
+        self.ends.params(Given::Arrays, &mut params);
         params
     }
 }
@@ -104,7 +103,7 @@ pub(crate) fn end() -> &'static str {
     SELECT shard, run, stream, seq, CASE WHEN last IS NULL THEN since ELSE seq END,
         CASE WHEN last IS NULL THEN 2 ELSE 3 END, command, attempt, epoch, at,
         CASE WHEN last IS NULL THEN part ELSE 0 END, CASE WHEN last IS NULL THEN 'null' ELSE digest END FROM marks",
-            arrays("e", Ends::COLUMNS, &mut 1)
+            Given::Arrays.rows("e", Ends::COLUMNS, &mut 1)
         )
     })
 }
