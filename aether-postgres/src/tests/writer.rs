@@ -13,10 +13,13 @@ use aether_core::store::{
 };
 use aether_pg_tests::{Cluster, Stop};
 use futures_util::future::join_all;
+use futures_util::poll;
+use tokio::sync::oneshot;
 
 use super::proxy::Proxy;
 use super::{Table, at, code, options, run_id, takeover, until_some_more, worker};
 use crate::database::Database;
+use crate::writer::Op;
 
 pub(super) fn frame(text: &str) -> Frame {
     Frame { count: 1, text: format!("[{{\"node_finished\":{{\"command\":\"{text}\"}}}}]") }
@@ -338,6 +341,35 @@ async fn what_is_held_up_does_not_slow_the_others() {
     assert!(!held_up.is_finished());
     locking.batch_execute("COMMIT").await.unwrap();
     assert_eq!(held_up.await.unwrap().unwrap().next, 2);
+}
+
+#[tokio::test]
+async fn what_waits_for_a_runs_appends_waits_for_its_creation_too() {
+    let table = Table::lay().await;
+    create(&table.database, "first").await;
+    let locking = table.begin().await;
+    locking.batch_execute("LOCK TABLE journal").await.unwrap();
+    let database = table.database.clone();
+    let first = tokio::spawn(async move { write(&database, "first", 1, |_| {}).await });
+    table.until_blocked(1).await;
+    // Both are queued when the writer looks again.
+    let (database, (reply, answered)) = (table.database.clone(), oneshot::channel());
+    let mut created = Box::pin(database.create(new_run("new"), Vec::new(), None));
+    assert!(poll!(&mut created).is_pending());
+    let writers = table.database.writers.get().unwrap();
+    writers.send("new", Op::Barrier(run_id("new"), reply)).unwrap();
+    // Nothing can be created until after the barrier would have been lowered.
+    let creating = table.begin().await;
+    creating.batch_execute("LOCK TABLE runs").await.unwrap();
+    locking.batch_execute("COMMIT").await.unwrap();
+    first.await.unwrap().unwrap();
+    table.until_blocked(1).await;
+    let mut answered = Box::pin(answered);
+    assert!(poll!(&mut answered).is_pending());
+    creating.batch_execute("COMMIT").await.unwrap();
+    answered.await.unwrap();
+    assert!(table.database.heads.get(&run_id("new")).is_some());
+    assert_eq!(created.await.unwrap(), Some(Created::New));
 }
 
 #[tokio::test]

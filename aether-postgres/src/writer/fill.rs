@@ -125,14 +125,20 @@ impl Writer {
     /// Lets the transaction steps begin whose runs have nothing on its way.
     pub(super) fn lower_barriers(&mut self) {
         let (later, later_creations, waiting) = (&self.later, &self.later_creations, &self.waiting);
-        let groups = &self.filling.batch.groups;
-        let waits =
-            |run: &RunId| waiting.iter().any(|op| matches!(op, Op::Append(item) if item.append.run == *run));
+        let batch = &self.filling.batch;
+        let gathered = |run: &RunId| {
+            batch.groups.contains_key(&(shard(run.as_str()), run.clone()))
+                || batch.creations.iter().any(|creation| creation.new.id == *run)
+        };
+        let waits = |run: &RunId| {
+            waiting.iter().any(|op| match op {
+                Op::Append(item) => item.append.run == *run,
+                Op::Create(creation) => creation.new.id == *run,
+                Op::Barrier(..) | Op::Moved(..) | Op::Close(_) => false,
+            })
+        };
         let free = |run: &RunId| {
-            !later.contains_key(run)
-                && !later_creations.contains_key(run)
-                && !groups.contains_key(&(shard(run.as_str()), run.clone()))
-                && !waits(run)
+            !later.contains_key(run) && !later_creations.contains_key(run) && !gathered(run) && !waits(run)
         };
         for (_, reply) in self.barriers.extract_if(.., |(run, _)| free(run)) {
             let _the_store_closes = reply.send(());
