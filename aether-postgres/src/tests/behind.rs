@@ -10,6 +10,7 @@ use aether_core::id::Position;
 use aether_core::store::{Ack, AppendError, Created, StoreError};
 use aether_pg_tests::Cluster;
 use futures_util::future::join_all;
+use futures_util::poll;
 use tokio::task::JoinHandle;
 
 use super::proxy::Proxy;
@@ -204,22 +205,33 @@ async fn a_run_that_is_held_up_between_two_batches_holds_up_no_other() {
 /// ahead.
 #[tokio::test]
 async fn two_large_batches_that_look_for_their_journals_do_not_wait_for_each_other() {
-    // Nothing but an answer ends a wait for one. With one thread all of a round is queued before the writer runs.
-    let table = Table::with(options().statement_timeout(Duration::ZERO)).await;
+    // Nothing but an answer ends a wait for one, and a full batch is sent at once.
+    let table = Table::with(options().statement_timeout(Duration::ZERO).batch(1000)).await;
+    let database = &table.database;
     let names: Vec<String> = (0..2600).map(|n| format!("run{n}")).collect();
-    join_all(names.iter().map(|name| create(&table.database, name))).await;
-    let sent_before = table.database.sent_behind.load(Ordering::Relaxed);
+    join_all(names.iter().map(|name| create(database, name))).await;
+    create(database, "before").await;
+    let sent_before = database.sent_behind.load(Ordering::Relaxed);
     for next in 1..4 {
-        names.iter().for_each(|name| table.database.heads.forget(&run_id(name)));
-        let all = join_all(names.iter().map(|name| {
+        names.iter().for_each(|name| database.heads.forget(&run_id(name)));
+        // All of a round is queued while a batch waits at the server.
+        let locking = table.begin().await;
+        locking.batch_execute("LOCK TABLE journal").await.unwrap();
+        let mut before = Box::pin(write(database, "before", next, |_| {}));
+        assert!(poll!(&mut before).is_pending());
+        table.until_blocked(1).await;
+        let mut all = Box::pin(join_all(names.iter().map(|name| {
             let own = frame(&text(name, next));
-            write(&table.database, name, next, |append| append.frame = own)
-        }));
+            write(database, name, next, |append| append.frame = own)
+        })));
+        assert!(poll!(&mut all).is_pending());
+        locking.batch_execute("COMMIT").await.unwrap();
+        before.await.unwrap();
         for answer in tokio::time::timeout(SOON, all).await.expect("the writer waits for itself") {
             assert_eq!(answer.unwrap().next, next + 1);
         }
     }
-    assert!(table.database.sent_behind.load(Ordering::Relaxed) > sent_before);
+    assert!(database.sent_behind.load(Ordering::Relaxed) > sent_before);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
