@@ -20,8 +20,8 @@ use crate::silence::Silence;
 /// A parameter of a statement.
 pub(crate) type Param<'p> = &'p (dyn ToSql + Sync);
 
-/// More prepared statements than this are forgotten: lists make theirs from what they filter.
-const STATEMENTS: usize = 300;
+/// More prepared statements than this are forgotten: lists make theirs from what they filter. Writers have fewer.
+const STATEMENTS: usize = 500;
 
 /// The planner sees arrays of unknown length and tables that may still be empty, and its plan is kept: on a new database
 /// it would scan `runs` until it is analyzed. Leave it the index.

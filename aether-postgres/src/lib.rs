@@ -32,6 +32,7 @@ mod list;
 mod moves;
 mod network;
 mod notices;
+mod opening;
 mod options;
 mod placement;
 mod prepare;

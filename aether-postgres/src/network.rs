@@ -3,6 +3,7 @@
 //! Promise: a connection that was made works for callers of every runtime, and as long as it is used: also for the runtime
 //! that renews leases, which has no sockets, and while bodies that block their threads keep all others busy.
 
+use std::io::Error;
 use std::sync::OnceLock;
 
 use tokio::runtime::{Builder, Handle};
@@ -22,18 +23,22 @@ pub(crate) struct Thread {
 impl Thread {
     pub(crate) fn start(name: &str) -> Self {
         let (lives, ended) = oneshot::channel::<()>();
-        let started = Builder::new_current_thread().enable_all().build().and_then(|runtime| {
-            let handle = runtime.handle().clone();
-            std::thread::Builder::new().name(name.into()).spawn(move || {
-                runtime.block_on(async {
-                    let _dropped = ended.await;
-                    for _ in 0..LAST_TURNS {
-                        tokio::task::yield_now().await;
-                    }
-                });
-            })?;
-            Ok(handle)
-        });
+        let (told, made) = std::sync::mpsc::channel();
+        let drive = move || {
+            let runtime = match Builder::new_current_thread().enable_all().build() {
+                Ok(runtime) => runtime,
+                Err(error) => return drop(told.send(Err(error))),
+            };
+            let _asker_waits = told.send(Ok(runtime.handle().clone()));
+            runtime.block_on(async {
+                let _dropped = ended.await;
+                for _ in 0..LAST_TURNS {
+                    tokio::task::yield_now().await;
+                }
+            });
+        };
+        let started = std::thread::Builder::new().name(name.into()).spawn(drive);
+        let started = started.and_then(|_| made.recv().unwrap_or_else(|_| Err(Error::other("it has ended"))));
         if let Err(error) = &started {
             tracing::warn!(%error, "connections are driven among other work: no thread of their own");
         }

@@ -25,6 +25,7 @@ use jiff::Timestamp;
 use crate::clock::LastPlace;
 use crate::database::Database;
 use crate::notices::Notices;
+use crate::opening::Opening;
 use crate::options::PostgresOptions;
 use crate::placement::leases::{all, each, reached};
 use crate::placement::search::at;
@@ -63,8 +64,10 @@ impl PostgresStore {
     /// ```
     pub async fn connect_with(url: &str, options: PostgresOptions) -> Result<Self, StoreError> {
         let database = Database::open(url, options).await?;
+        let opening = Opening::of(&database);
         join::alone(&database).await?;
         let shared = Shared::one(database);
+        opening.done();
         Notices::start(&shared);
         Ok(Self { shared })
     }
@@ -98,12 +101,14 @@ impl PostgresStore {
         N: Into<String>,
         U: AsRef<str>,
     {
-        let (mut opened, places) = (Vec::new(), LastPlace::default());
+        let (mut opened, mut opening, places) = (Vec::new(), Vec::new(), LastPlace::default());
         for (name, url) in databases {
             let database = Database::open_beside(url.as_ref(), options.clone(), places.clone()).await?;
+            opening.push(Opening::of(&database));
             opened.push((name.into(), database));
         }
         let shared = join::several(opened).await?;
+        opening.into_iter().for_each(Opening::done);
         Notices::start(&shared);
         Ok(Self { shared })
     }

@@ -85,17 +85,27 @@ async fn damage_stops_no_append_of_others_after_a_lost_connection() {
     let table = Table::lay().await;
     let proxy = Proxy::before(Cluster::shared().port()).await;
     let far = Database::open(&proxy.url(table.url.rsplit('/').next().unwrap()), options()).await.unwrap();
-    for name in ["a", "bad", "c"] {
+    for name in ["first", "a", "bad", "c"] {
         create(&far, name).await;
         write(&far, name, 1, |_| {}).await.unwrap();
     }
     proxy.hold(true);
-    proxy.lose(1);
-    let writes = ["a", "bad"].map(|name| {
+    // The answer to the first batch comes through.
+    proxy.lose_after(1, 1);
+    let queue = |name| {
         let far = far.clone();
         tokio::spawn(async move { write(&far, name, 2, |_| {}).await })
-    });
-    while table.number("SELECT count(*) FROM journal WHERE frame = 2").await < 2 {
+    };
+    // Both are queued while that waits at the server, and go together.
+    let locking = table.begin().await;
+    locking.batch_execute("LOCK TABLE journal").await.unwrap();
+    let first = queue("first");
+    table.until_blocked(1).await;
+    let writes = ["a", "bad"].map(queue);
+    tokio::task::yield_now().await;
+    locking.batch_execute("COMMIT").await.unwrap();
+    first.await.unwrap().unwrap();
+    while table.number("SELECT count(*) FROM journal WHERE frame = 2").await < 3 {
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
     let damage = "UPDATE journal SET chain = 'short' WHERE run = 'bad' AND frame = 2";
@@ -107,7 +117,7 @@ async fn damage_stops_no_append_of_others_after_a_lost_connection() {
     tokio::time::timeout(SOON, write(&far, "c", 2, |_| {})).await.unwrap().unwrap();
     let bad = tokio::time::timeout(SOON, bad).await.unwrap().unwrap();
     assert!(matches!(bad, Err(AppendError::Store(StoreError::Corrupt { .. }))), "{bad:?}");
-    assert_eq!(table.number("SELECT count(*) FROM journal WHERE frame = 2").await, 3, "each is there once");
+    assert_eq!(table.number("SELECT count(*) FROM journal WHERE frame = 2").await, 4, "each is there once");
 }
 
 /// A table that is rewritten, or indexed, holds up all at once.

@@ -15,6 +15,7 @@ use jiff::Timestamp;
 use tokio_postgres::{Client, NoTls};
 
 use crate::database::Database;
+use crate::opening::Opening;
 use crate::options::PostgresOptions;
 use crate::shard::shard;
 
@@ -80,6 +81,7 @@ struct Table {
     url: String,
     database: Arc<Database>,
     client: Client,
+    _ends_writers: Opening,
     _own: aether_pg_tests::Database<'static>,
 }
 
@@ -93,7 +95,8 @@ impl Table {
         let url = own.url();
         let database = Database::open(&url, options).await.unwrap();
         let client = connect(&url).await;
-        Self { url, database, client, _own: own }
+        let _ends_writers = Opening::of(&database);
+        Self { url, database, client, _ends_writers, _own: own }
     }
 
     /// Another process.

@@ -1,10 +1,12 @@
 //! Opening databases: new ones, by many at once, and ones that cannot be used.
 
+use std::time::Duration;
+
 use aether_core::store::{Store as _, StoreError};
 use aether_pg_tests::Cluster;
 use futures_util::future::join_all;
 
-use super::{Table, connect, options};
+use super::{SOON, Table, connect, options};
 use crate::database::Database;
 use crate::store::PostgresStore;
 
@@ -19,6 +21,31 @@ async fn ten_stores_may_open_a_new_database_at_once() {
     let client = connect(&url).await;
     let rows = client.query_typed("SELECT version FROM schema_version", &[]).await.unwrap();
     assert_eq!(rows.iter().map(|row| row.get::<_, i64>(0)).collect::<Vec<_>>(), [crate::schema::newest()]);
+}
+
+#[tokio::test]
+async fn a_store_that_does_not_come_about_leaves_no_session() {
+    let cluster = Cluster::shared();
+    let own = [cluster.database().await, cluster.database().await];
+    let urls = own.each_ref().map(|own| own.url());
+    let both = [("a", &urls[0]), ("b", &urls[1])];
+    PostgresStore::connect_all_with(both, options()).await.unwrap().close().await.unwrap();
+    // Part of another store; and of one that is opened beside it, the second is not there.
+    assert!(PostgresStore::connect_with(&urls[1], options()).await.is_err());
+    let away = ("c", &format!("{}_that_is_not_there", urls[0]));
+    let impatient = options().patience(Duration::ZERO);
+    assert!(PostgresStore::connect_all_with([both[0], away], impatient).await.is_err());
+    for url in &urls {
+        let client = connect(url).await;
+        let sql = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()
+            AND backend_type = 'client backend'";
+        let none = async {
+            while client.query_typed(sql, &[]).await.unwrap()[0].get::<_, i64>(0) > 0 {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::time::timeout(SOON, none).await.expect("a session is left behind");
+    }
 }
 
 #[tokio::test]

@@ -17,7 +17,7 @@ use futures_util::poll;
 use tokio::sync::oneshot;
 
 use super::proxy::Proxy;
-use super::{Table, at, code, options, run_id, takeover, until_some_more, worker};
+use super::{SOON, Table, at, code, connect, options, run_id, takeover, until_some_more, worker};
 use crate::database::Database;
 use crate::writer::Op;
 
@@ -341,6 +341,30 @@ async fn what_is_held_up_does_not_slow_the_others() {
     assert!(!held_up.is_finished());
     locking.batch_execute("COMMIT").await.unwrap();
     assert_eq!(held_up.await.unwrap().unwrap().next, 2);
+}
+
+#[tokio::test]
+async fn what_is_queued_is_written_while_a_body_blocks_every_thread() {
+    let table = Table::lay().await;
+    create(&table.database, "a").await;
+    let (append, reply) = append(&run_id("a"), 1, 1, "x");
+    table.database.append(append);
+    let url = table.url.clone();
+    // The runtime has this thread alone.
+    let looking = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let client = connect(&url).await;
+            let written = async {
+                while client.query("SELECT FROM journal WHERE run = 'a'", &[]).await.unwrap().len() < 2 {
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                }
+            };
+            tokio::time::timeout(SOON, written).await.expect("nothing is written");
+        });
+    });
+    looking.join().unwrap();
+    assert_eq!(reply.await.unwrap().unwrap().next, 2);
 }
 
 #[tokio::test]

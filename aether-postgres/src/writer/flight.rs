@@ -155,7 +155,9 @@ impl Writer {
 
     /// Waits for the answer to a batch. The runs of the last one are told as soon as it is sent.
     async fn watch(&mut self, mut flight: Flight) -> Landed {
-        let _sent = poll!(pin!(flight.lands()));
+        let _queued = poll!(pin!(flight.lands()));
+        // The connection sends it.
+        tokio::task::yield_now().await;
         self.tell_written();
         while flight.landed.is_none() && self.may_send_behind() {
             let takes_more = self.gather_behind(&flight);

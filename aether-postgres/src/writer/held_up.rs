@@ -69,6 +69,8 @@ impl Writer {
     /// more.
     pub(super) fn take_later(&mut self) -> Option<Batch> {
         self.answer_late_creations();
+        // Of a creation that is given up, nothing is on its way any more.
+        self.lower_barriers();
         let now = Instant::now();
         let closes = self.closing.is_some();
         if !closes && self.next_of_later().is_none_or(|next| next > now) {

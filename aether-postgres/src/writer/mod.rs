@@ -287,8 +287,6 @@ impl Writer {
             }
             self.tell_written();
             self.lower_barriers();
-            // They queue their next appends now, and are in the next batch.
-            tokio::task::yield_now().await;
         }
         self.tell_written();
         // What was sent before the end was seen.
@@ -392,8 +390,12 @@ impl Writer {
                 continue;
             }
             let (link, told) = (self.link(), self.take_written());
-            // The first poll of `write` sends the batch, or asks for what it needs.
-            let written = join(link.write(&mut batch), async { told.into_iter().for_each(answer) }).await.0;
+            // The first poll of `write` has the connection send the batch, or what it asks for before.
+            let tell = async {
+                tokio::task::yield_now().await;
+                told.into_iter().for_each(answer);
+            };
+            let written = join(link.write(&mut batch), tell).await.0;
             self.take_answer(Landed { batch, written }, &mut work).await;
         }
     }
