@@ -343,13 +343,8 @@ impl<'a> Arrays<'a> {
     /// Which parts the statement needs.
     fn parts(&self) -> Parts {
         let within = |(key, store_wide): (&Option<&str>, &bool)| key.is_some() && !store_wide;
-        let (frames, given) = match self.is_small() {
-            true => (Given::Rows(self.frames.rows), Given::Rows(1)),
-            false => (Given::Arrays, Given::Arrays),
-        };
         Parts {
-            frames,
-            given,
+            frames: if self.is_small() { Given::Rows(self.frames.rows) } else { Given::Arrays },
             acquires: self.acquires.rows > 0,
             business: self.acquires.business_key.iter().zip(&self.acquires.store_wide).any(within),
             settles: self.settles.rows > 0,
@@ -376,7 +371,7 @@ impl<'a> Arrays<'a> {
     /// The parameters of the statement.
     pub(crate) fn params(&self) -> Vec<Param<'_>> {
         let (parts, mut params) = (self.parts(), Vec::with_capacity(64));
-        let given = parts.given;
+        let given = parts.given();
         self.groups.params(given, &mut params);
         self.frames.params(parts.frames, &mut params);
         if parts.acquires {

@@ -22,8 +22,6 @@ use crate::writer::columns::{
 pub(crate) struct Parts {
     /// How the frames are given.
     pub(crate) frames: Given,
-    /// How all other rows are given.
-    pub(crate) given: Given,
     /// Ledger rows are acquired.
     pub(crate) acquires: bool,
     /// Some of them with a business key of their run.
@@ -38,6 +36,16 @@ pub(crate) struct Parts {
     pub(crate) opens: bool,
     /// Waits are closed.
     pub(crate) closes: bool,
+}
+
+impl Parts {
+    /// How all rows but the frames are given: one of each kind, where the frames are a few of one run.
+    pub(crate) fn given(self) -> Given {
+        match self.frames {
+            Given::Arrays => Given::Arrays,
+            Given::Rows(_) => Given::Rows(1),
+        }
+    }
 }
 
 /// Gives the places of the runs that are new. A parent that a creator must hold, and what a creation rests on, are looked at
@@ -105,7 +113,7 @@ fn known<Key: Copy + Ord>(texts: &Known<Key>, key: Key, text: impl FnOnce(Key) -
 }
 
 fn append_text(parts: Parts) -> String {
-    let (given, mut next) = (parts.given, 1);
+    let (given, mut next) = (parts.given(), 1);
     let groups = given.rows("g", Groups::COLUMNS, &mut next);
     let frames = parts.frames.rows("f", Frames::COLUMNS, &mut next);
     let (mut looks, mut conditions, mut writes) = (String::new(), String::new(), String::new());
@@ -174,7 +182,7 @@ fn acquire(parts: Parts, next: &mut usize, looks: &mut String, conditions: &mut 
     *looks += &format!(
         ", k AS MATERIALIZED (SELECT * FROM {}),
         taken AS (SELECT k.no FROM k JOIN ledger l ON l.shard = k.shard AND l.run = k.run AND l.key = k.key{business})",
-        parts.given.rows("k", Acquires::COLUMNS, next)
+        parts.given().rows("k", Acquires::COLUMNS, next)
     );
     *conditions += " AND g.no NOT IN (SELECT no FROM taken)";
     *writes += &format!(
@@ -222,7 +230,7 @@ fn change(parts: Parts, next: &mut usize, looks: &mut String, conditions: &mut S
                 WHERE i.shard = l.shard AND i.run = l.run AND i.seq = l.ending))
             OR EXISTS (SELECT 1 FROM inbox i WHERE i.shard = l.shard AND i.run = l.run AND i.consumed IS NULL
                 AND i.topic IN ('cancel', 'terminate')))",
-        parts.given.rows("h", Changes::COLUMNS, next)
+        parts.given().rows("h", Changes::COLUMNS, next)
     );
     *conditions += " AND g.no NOT IN (SELECT no FROM asked)";
     *writes += &format!(
