@@ -82,6 +82,19 @@ struct Case<'a> {
     is_cancelled: bool,
 }
 
+impl Case<'_> {
+    /// How often it was decided to call again under the same key.
+    fn retries(&self, is_meant: impl Fn(&str) -> bool) -> usize {
+        let again = self.events.iter().filter(|event| match event {
+            Event::InvocationResolved(e) => {
+                e.decision == InvocationDecision::Retry && is_meant(e.invocation.as_str())
+            }
+            _ => false,
+        });
+        again.count()
+    }
+}
+
 impl Judge {
     fn wrong(&mut self, case: &Case<'_>, what: &str) {
         let events: Vec<_> = case.events.iter().enumerate().map(|(at, event)| line_of(at, event)).collect();
@@ -346,13 +359,7 @@ impl Judge {
             if !keys.contains(&key) {
                 self.wrong(case, &format!("`{key}` was called and is not in the ledger"));
             }
-            let again = case.events.iter().filter(|event| match event {
-                Event::InvocationResolved(e) => {
-                    e.decision == InvocationDecision::Retry && is_of(&key, &case.run, e.invocation.as_str())
-                }
-                _ => false,
-            });
-            let allowed = again.count();
+            let allowed = case.retries(|invocation| is_of(&key, &case.run, invocation));
             match policy {
                 Policy::Retry => {
                     self.figures.count("repeats of `retry`, under the same key", begun - 1);
@@ -413,7 +420,7 @@ impl Judge {
             if e.actor == "operator" {
                 continue;
             }
-            match self.cause(case, &lines) {
+            match self.cause(case, &lines, case.retries(|invocation| invocation == e.invocation.as_str())) {
                 Some(cause) => self.figures.count(cause, 1),
                 None => self.wrong(
                     case,
@@ -439,12 +446,17 @@ impl Judge {
     }
 
     /// Why the outcome of a call could not be known: what hit its process before the call was over and its outcome written.
-    fn cause(&self, case: &Case<'_>, lines: &[Line]) -> Option<&'static str> {
+    fn cause(&self, case: &Case<'_>, lines: &[Line], called_again: usize) -> Option<&'static str> {
         let lease = u64::try_from(self.figures.plan.lease.as_micros()).unwrap();
-        let Some(begun) = lines.iter().find(|line| line.deed == Deed::Begin) else {
-            let taken = case.events.iter().any(|event| matches!(event, Event::RunRequeued(_)));
-            return (taken || case.is_cancelled).then_some("cause of doubt: taken over before its call");
-        };
+        let is_taken_over = case.events.iter().any(|event| matches!(event, Event::RunRequeued(_)));
+        let uncalled =
+            (is_taken_over || case.is_cancelled).then_some("cause of doubt: taken over before its call");
+        let begun = lines.iter().filter(|line| line.deed == Deed::Begin).count();
+        // Calls under a policy of `retry` have one key: where an intent was not called, the first call is another owner's.
+        if begun <= called_again {
+            return uncalled;
+        }
+        let Some(begun) = lines.iter().find(|line| line.deed == Deed::Begin) else { return uncalled };
         let (pid, at) = (begun.pid, begun.at);
         let over = lines
             .iter()
