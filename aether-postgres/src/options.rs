@@ -25,6 +25,7 @@ pub struct PostgresOptions {
     pub(crate) pooler: bool,
     pub(crate) portable: bool,
     pub(crate) migrate: bool,
+    pub(crate) arrays_only: bool,
 }
 
 impl Default for PostgresOptions {
@@ -43,6 +44,7 @@ impl Default for PostgresOptions {
             pooler: false,
             portable: false,
             migrate: true,
+            arrays_only: false,
         }
     }
 }
@@ -129,6 +131,13 @@ impl PostgresOptions {
     /// claimed without `SKIP LOCKED`, storage parameters and planner settings are left out. Default: `false`.
     pub fn portable(mut self, portable: bool) -> Self {
         self.portable = portable;
+        self
+    }
+
+    /// Whether small batches are sent as large ones are. For tests, whose batches are small. Default: `false`.
+    #[doc(hidden)]
+    pub fn arrays_only(mut self, arrays_only: bool) -> Self {
+        self.arrays_only = arrays_only;
         self
     }
 }

@@ -18,7 +18,7 @@ use aether_core::store::{
 };
 use aether_core::waiting::Waiting;
 use aether_pg_tests::{Cluster, Database};
-use aether_postgres::PostgresStore;
+use aether_postgres::{PostgresOptions, PostgresStore};
 use aether_testing::conformance as rules;
 use jiff::Timestamp;
 use tokio_postgres::NoTls;
@@ -336,12 +336,16 @@ fn what_is_too_much_is_seen() {
 #[tokio::test]
 async fn no_statement_reads_more_than_it_is_about() {
     let cluster = cluster();
-    for analyzed in [false, true] {
-        // What the planner knows of the tables matters to lists; writes find their rows by keys.
-        for number in (if analyzed { RULES } else { 0 })..RULES + 2 {
+    // What the planner knows of the tables matters to lists; writes find their rows by keys, and are sent in two ways.
+    for (analyzed, arrays_only, numbers) in
+        [(false, false, 0..RULES + 2), (false, true, 0..RULES), (true, false, RULES..RULES + 2)]
+    {
+        let options = PostgresOptions::new().arrays_only(arrays_only);
+        for number in numbers {
             let database = full(&cluster, analyzed).await;
             let from = cluster.log().len();
-            let store: Arc<dyn Store> = Arc::new(PostgresStore::connect(&database.url()).await.unwrap());
+            let store = PostgresStore::connect_with(&database.url(), options.clone()).await.unwrap();
+            let store: Arc<dyn Store> = Arc::new(store);
             match number.checked_sub(RULES) {
                 Some(0) => read_pages(&store).await,
                 Some(_) => look_for_work(&store).await,
@@ -350,8 +354,11 @@ async fn no_statement_reads_more_than_it_is_about() {
             store.close().await.unwrap();
             let log = cluster.log();
             assert!(log[from..].contains("Query Text: "), "the server logs no plans");
+            let given = if arrays_only { "FROM unnest($1::" } else { "FROM (VALUES ($1::" };
+            assert!(number >= RULES || log[from..].contains(given), "{number} writes nothing in this way");
             let found = offenders(&log, from);
-            assert!(found.is_empty(), "analyzed: {analyzed}, {number}:\n{}", found.join("\n\n"));
+            let which = format!("analyzed: {analyzed}, arrays: {arrays_only}, {number}");
+            assert!(found.is_empty(), "{which}:\n{}", found.join("\n\n"));
         }
     }
 }

@@ -30,7 +30,7 @@ async fn portable() -> Fixture {
     let serializable = "SET default_transaction_isolation = 'serializable'";
     Cluster::shared().sql(&[format!("ALTER DATABASE \"{}\" {serializable}", database.name())]).await;
     let url = database.url();
-    fixture(database, &url, PostgresOptions::new().portable(true)).await
+    fixture(database, &url, PostgresOptions::new().portable(true).arrays_only(true)).await
 }
 
 async fn pooled(options: PostgresOptions) -> Fixture {

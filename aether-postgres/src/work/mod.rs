@@ -263,7 +263,7 @@ impl Database {
 
     /// Appends, in the transaction. Gives where the journal ends then.
     async fn write(&self, locked: &Locked, group: &Group) -> Result<Head, Stop> {
-        let arrays = Arrays::of(std::iter::once((group, locked.facts.head)), &self.clock);
+        let arrays = Arrays::of(std::iter::once((group, locked.facts.head)), self);
         let rows = locked.conn.rows(&arrays.sql(), &arrays.params()).await;
         let rows = rows.map_err(|error| self.unwritten(&error))?;
         match arrays.after.first().filter(|_| !rows.is_empty()) {

@@ -13,6 +13,8 @@ use aether_core::store::{CodeChange, Decision, WaitChange};
 
 use crate::clock::PlaceClock;
 use crate::connection::Param;
+use crate::database::Database;
+use crate::options::PostgresOptions;
 use crate::row;
 use crate::shard::shard;
 use crate::writer::Head;
@@ -30,11 +32,12 @@ const FEW: usize = 3;
 pub(crate) struct CreateArrays<'a> {
     runs: Creates<'a>,
     labels: Labels<'a>,
+    arrays_only: bool,
 }
 
 impl<'a> CreateArrays<'a> {
-    pub(crate) fn of(creations: &'a [Creation]) -> Self {
-        let mut all = Self::default();
+    pub(crate) fn of(creations: &'a [Creation], options: &PostgresOptions) -> Self {
+        let mut all = Self { arrays_only: options.arrays_only, ..Self::default() };
         for creation in creations {
             all.add(creation);
         }
@@ -94,7 +97,7 @@ impl<'a> CreateArrays<'a> {
     }
 
     fn given(&self) -> Given {
-        if self.runs.rows == 1 { Given::Rows(1) } else { Given::Arrays }
+        if self.runs.rows == 1 && !self.arrays_only { Given::Rows(1) } else { Given::Arrays }
     }
 
     pub(crate) fn params(&self) -> Vec<Param<'_>> {
@@ -145,15 +148,16 @@ pub(crate) struct Arrays<'a> {
     consumes: Consumes<'a>,
     opens: Opens<'a>,
     closes: Closes<'a>,
+    arrays_only: bool,
     pub(crate) after: Vec<Head>,
 }
 
 impl<'a> Arrays<'a> {
     /// `heads` says where the journal of each group ends now.
-    pub(crate) fn of(groups: impl Iterator<Item = (&'a Group, Head)>, clock: &PlaceClock) -> Self {
-        let mut all = Self::default();
+    pub(crate) fn of(groups: impl Iterator<Item = (&'a Group, Head)>, database: &Database) -> Self {
+        let mut all = Self { arrays_only: database.options.arrays_only, ..Self::default() };
         for (no, (group, head)) in (0..).zip(groups) {
-            all.group(no, group, head, clock);
+            all.group(no, group, head, &database.clock);
         }
         all
     }
@@ -365,7 +369,10 @@ impl<'a> Arrays<'a> {
             self.opens.rows,
             self.closes.rows,
         ];
-        self.groups.rows == 1 && self.frames.rows <= FEW && others.iter().all(|rows| *rows <= 1)
+        !self.arrays_only
+            && self.groups.rows == 1
+            && self.frames.rows <= FEW
+            && others.iter().all(|rows| *rows <= 1)
     }
 
     /// The parameters of the statement.

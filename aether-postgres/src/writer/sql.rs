@@ -7,8 +7,9 @@
 //! divides by zero then). Neither happens as long as nobody else appends, so nothing is looked up for them.
 //!
 //! `(no IN (SELECT no FROM ok)) IS TRUE` is not made a join but a hashed subplan: it costs the same per row however wrong
-//! the planner's guess of the arrays' length is. All parts see the rows as they were before the statement: a row inserted
-//! here cannot be changed here.
+//! the planner's guess of the arrays' length is. Of one group it is asked once per table whether it passed, and its rows,
+//! which are single values, stand where they are used: most of what a small statement costs is to set up the parts of its
+//! plan. All parts see the rows as they were before the statement: a row inserted here cannot be changed here.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -57,18 +58,22 @@ pub(crate) fn create(given: Given, labelled: bool) -> Arc<str> {
 
 fn create_text(given: Given, labelled: bool) -> String {
     let mut next = 1;
-    let runs = given.rows("c", Creates::COLUMNS, &mut next);
+    let runs = table(given, "c", Creates::COLUMNS, &mut next);
+    let new = match given {
+        Given::Arrays => "(place IN (SELECT place FROM made)) IS TRUE",
+        Given::Rows(_) => "EXISTS (SELECT FROM made)",
+    };
     let labels = match labelled {
         true => format!(
             ", labelled AS (INSERT INTO labels(key, value, place, shard, run)
                 SELECT key, value, place, shard, run FROM {}
-                WHERE (place IN (SELECT place FROM made)) IS TRUE)",
+                WHERE {new})",
             Given::Arrays.rows("l", Labels::COLUMNS, &mut next)
         ),
         false => String::new(),
     };
     format!(
-        "WITH c AS MATERIALIZED (SELECT * FROM {runs}),
+        "WITH {runs},
         made AS (INSERT INTO runs(shard, id, place, workflow, version, code, parked, status, digest, parent, created_at,
                 labels, traceparent, epoch, owner, terms, queue, queue_key, rank, begun, slot, started_at, lapses_at)
             SELECT shard, run, place, workflow, version, code, false, status, digest, parent, created_at, labels,
@@ -85,7 +90,7 @@ fn create_text(given: Given, labelled: bool) -> String {
             ON CONFLICT (shard, id) DO NOTHING RETURNING place),
         framed AS (INSERT INTO journal(shard, run, frame, position, count, at, epoch, final, events, chain)
             SELECT shard, run, 0, 0, count, created_at, epoch, false, events, chain FROM c
-            WHERE (place IN (SELECT place FROM made)) IS TRUE),
+            WHERE {new}),
         known AS (INSERT INTO queues(queue, time, served, looked)
             SELECT DISTINCT c.queue, 0, 0, '' FROM c WHERE c.queue IS NOT NULL
                 AND NOT EXISTS (SELECT 1 FROM queues q WHERE q.queue = c.queue)
@@ -93,7 +98,7 @@ fn create_text(given: Given, labelled: bool) -> String {
         waiting AS (INSERT INTO due(shard, run, wake_at, code, seq, notified, queue, ready, queue_key, begun, rank, place)
             SELECT shard, run, wake_at, code, 0, false, queue,
                 CASE WHEN queue IS NOT NULL AND wake_at <= created_at THEN wake_at END, queue_key, false, rank, place FROM c
-            WHERE owner IS NULL AND (place IN (SELECT place FROM made)) IS TRUE){labels}
+            WHERE owner IS NULL AND {new}){labels}
         SELECT place FROM made"
     )
 }
@@ -114,7 +119,8 @@ fn known<Key: Copy + Ord>(texts: &Known<Key>, key: Key, text: impl FnOnce(Key) -
 
 fn append_text(parts: Parts) -> String {
     let (given, mut next) = (parts.given(), 1);
-    let groups = given.rows("g", Groups::COLUMNS, &mut next);
+    let ok = passed(given);
+    let groups = table(given, "g", Groups::COLUMNS, &mut next);
     let frames = parts.frames.rows("f", Frames::COLUMNS, &mut next);
     let (mut looks, mut conditions, mut writes) = (String::new(), String::new(), String::new());
     if parts.acquires {
@@ -124,11 +130,10 @@ fn append_text(parts: Parts) -> String {
         settle(given, &mut next, &mut looks, &mut writes);
     }
     if parts.consumes {
-        let messages = given.rows("c", Consumes::COLUMNS, &mut next);
-        looks += &format!(", c AS MATERIALIZED (SELECT * FROM {messages})");
+        looks += &format!(", {}", table(given, "c", Consumes::COLUMNS, &mut next));
         writes += &format!(
             ", consumed AS (UPDATE inbox i SET consumed = c.position, payload = '' FROM c
-                WHERE i.shard = c.shard AND i.run = c.run AND i.seq = c.seq AND i.consumed IS NULL AND {OK})"
+                WHERE i.shard = c.shard AND i.run = c.run AND i.seq = c.seq AND i.consumed IS NULL AND {ok})"
         );
     }
     if parts.changes {
@@ -137,7 +142,7 @@ fn append_text(parts: Parts) -> String {
     if parts.opens {
         writes += &format!(
             ", opened AS (INSERT INTO waits(shard, run, command, place, kind, name, since, until, site, detail)
-                SELECT shard, run, command, place, kind, name, since, until, site, detail FROM {} WHERE {OK}
+                SELECT shard, run, command, place, kind, name, since, until, site, detail FROM {} WHERE {ok}
                 ON CONFLICT (shard, run, command) DO UPDATE SET kind = EXCLUDED.kind, name = EXCLUDED.name,
                     since = EXCLUDED.since, until = EXCLUDED.until, site = EXCLUDED.site, detail = EXCLUDED.detail)",
             given.rows("o", Opens::COLUMNS, &mut next)
@@ -146,32 +151,55 @@ fn append_text(parts: Parts) -> String {
     if parts.closes {
         writes += &format!(
             ", closed AS (DELETE FROM waits w USING {}
-                WHERE w.shard = x.shard AND w.run = x.run AND w.command = x.command AND {OK})",
+                WHERE w.shard = x.shard AND w.run = x.run AND w.command = x.command AND {ok})",
             given.rows("x", Closes::COLUMNS, &mut next)
         );
     }
     let whole = match parts.settles {
-        true => {
+        true => format!(
             " WHERE 1 / (CASE WHEN (SELECT count(*) FROM settled) =
-                (SELECT count(*) FROM s WHERE (no IN (SELECT no FROM ok)) IS TRUE) THEN 1 ELSE 0 END) = 1"
-        }
-        false => "",
+                (SELECT count(*) FROM s WHERE {ok}) THEN 1 ELSE 0 END) = 1"
+        ),
+        false => String::new(),
     };
     format!(
-        "WITH g AS MATERIALIZED (SELECT * FROM {groups}){looks},
+        "WITH {groups}{looks},
         ok AS MATERIALIZED (SELECT g.no FROM g
             JOIN journal p ON p.shard = g.shard AND p.run = g.run AND p.frame = g.before
             WHERE p.epoch = g.epoch AND p.position + p.count = g.expected AND NOT p.final{conditions}),
         framed AS (INSERT INTO journal(shard, run, frame, position, count, at, epoch, final, events, chain)
-            SELECT shard, run, frame, position, count, at, epoch, final, events, chain FROM {frames} WHERE {OK}){writes}
+            SELECT shard, run, frame, position, count, at, epoch, final, events, chain FROM {frames} WHERE {ok}){writes}
         SELECT no FROM ok{whole}"
     )
 }
 
+/// A table of rows that are given. Single values stand where the rows are used.
+fn table(given: Given, name: &str, columns: &[(&str, &str)], next: &mut usize) -> String {
+    let kept = match given {
+        Given::Arrays => "MATERIALIZED",
+        Given::Rows(_) => "NOT MATERIALIZED",
+    };
+    format!("{name} AS {kept} (SELECT * FROM {})", given.rows(name, columns, next))
+}
+
 /// The group of a row was admitted.
-const OK: &str = "(no IN (SELECT no FROM ok)) IS TRUE";
+fn passed(given: Given) -> &'static str {
+    match given {
+        Given::Arrays => "(no IN (SELECT no FROM ok)) IS TRUE",
+        Given::Rows(_) => "EXISTS (SELECT FROM ok)",
+    }
+}
+
+/// The group is none of those that `table` names.
+fn absent(given: Given, table: &str) -> String {
+    match given {
+        Given::Arrays => format!(" AND g.no NOT IN (SELECT no FROM {table})"),
+        Given::Rows(_) => format!(" AND NOT EXISTS (SELECT FROM {table})"),
+    }
+}
 
 fn acquire(parts: Parts, next: &mut usize, looks: &mut String, conditions: &mut String, writes: &mut String) {
+    let (given, ok) = (parts.given(), passed(parts.given()));
     let business = match parts.business {
         true => {
             " UNION ALL SELECT k.no FROM k JOIN ledger l ON l.shard = k.shard AND l.run = k.run
@@ -180,26 +208,27 @@ fn acquire(parts: Parts, next: &mut usize, looks: &mut String, conditions: &mut 
         false => "",
     };
     *looks += &format!(
-        ", k AS MATERIALIZED (SELECT * FROM {}),
+        ", {},
         taken AS (SELECT k.no FROM k JOIN ledger l ON l.shard = k.shard AND l.run = k.run AND l.key = k.key{business})",
-        parts.given().rows("k", Acquires::COLUMNS, next)
+        table(given, "k", Acquires::COLUMNS, next)
     );
-    *conditions += " AND g.no NOT IN (SELECT no FROM taken)";
+    *conditions += &absent(given, "taken");
     *writes += &format!(
         ", acquired AS (INSERT INTO ledger(shard, run, key, seq, command, invocation, tool, digest, business_key,
                 store_wide, status, result, error, committed, epoch, started_at, finished_at)
             SELECT shard, run, key, seq, command, invocation, tool, digest, business_key, store_wide, status, result,
-                error, committed, epoch, started_at, finished_at FROM k WHERE {OK})"
+                error, committed, epoch, started_at, finished_at FROM k WHERE {ok})"
     );
 }
 
 fn settle(given: Given, next: &mut usize, looks: &mut String, writes: &mut String) {
-    *looks += &format!(", s AS MATERIALIZED (SELECT * FROM {})", given.rows("s", Settles::COLUMNS, next));
+    let ok = passed(given);
+    *looks += &format!(", {}", table(given, "s", Settles::COLUMNS, next));
     *writes += &format!(
         ", settled AS (UPDATE ledger l SET status = s.status, result = s.result, error = s.error,
                 committed = s.committed, finished_at = s.finished_at,
                 business_key = CASE WHEN s.freed THEN NULL ELSE l.business_key END
-            FROM s WHERE l.shard = s.shard AND l.run = s.run AND l.key = s.key AND {OK} RETURNING 1)"
+            FROM s WHERE l.shard = s.shard AND l.run = s.run AND l.key = s.key AND {ok} RETURNING 1)"
     );
 }
 
@@ -213,6 +242,7 @@ fn settle(given: Given, next: &mut usize, looks: &mut String, writes: &mut Strin
 /// A notice counts until the run is claimed, which deletes its row in `due`: a worker that writes that it executes the run
 /// may have looked at the children before the notice came.
 fn change(parts: Parts, next: &mut usize, looks: &mut String, conditions: &mut String, writes: &mut String) {
+    let (given, ok) = (parts.given(), passed(parts.given()));
     // Of the messages, those count that neither this statement nor an earlier one consumes.
     let unread = match parts.consumes {
         true => {
@@ -222,7 +252,7 @@ fn change(parts: Parts, next: &mut usize, looks: &mut String, conditions: &mut S
         false => "i.shard = h.shard AND i.run = h.run AND i.consumed IS NULL AND i.seq > h.seen",
     };
     *looks += &format!(
-        ", h AS MATERIALIZED (SELECT * FROM {}),
+        ", {},
         locked AS MATERIALIZED (SELECT h.no, h.shard, h.run, r.ending FROM h
             JOIN runs r ON r.shard = h.shard AND r.id = h.run WHERE h.guarded FOR UPDATE OF r),
         asked AS (SELECT l.no FROM locked l WHERE
@@ -230,20 +260,20 @@ fn change(parts: Parts, next: &mut usize, looks: &mut String, conditions: &mut S
                 WHERE i.shard = l.shard AND i.run = l.run AND i.seq = l.ending))
             OR EXISTS (SELECT 1 FROM inbox i WHERE i.shard = l.shard AND i.run = l.run AND i.consumed IS NULL
                 AND i.topic IN ('cancel', 'terminate')))",
-        parts.given().rows("h", Changes::COLUMNS, next)
+        table(given, "h", Changes::COLUMNS, next)
     );
-    *conditions += " AND g.no NOT IN (SELECT no FROM asked)";
+    *conditions += &absent(given, "asked");
     *writes += &format!(
         ", changed AS (UPDATE runs r SET status = coalesce(h.status, r.status),
                 lapses_at = CASE WHEN h.ended_at IS NULL THEN r.lapses_at END, ended_at = coalesce(h.ended_at, r.ended_at),
                 owner = CASE WHEN h.release THEN NULL ELSE r.owner END, code = coalesce(h.code, r.code),
                 parked = coalesce(h.parked, r.parked)
-            FROM h WHERE r.shard = h.shard AND r.id = h.run AND {OK}),
+            FROM h WHERE r.shard = h.shard AND r.id = h.run AND {ok}),
         sleeps AS MATERIALIZED (SELECT h.shard, h.run, h.due, h.wake_at, h.at, h.code,
                 CASE WHEN h.due = {WAITS} THEN (SELECT min(i.at) FROM inbox i WHERE {unread}) END AS unread,
                 CASE WHEN h.due = {WAITS} THEN greatest(h.seen, (SELECT max(i.seq) FROM inbox i
                     WHERE i.shard = h.shard AND i.run = h.run)) ELSE 0 END AS known
-            FROM h WHERE h.due > 0 AND {OK}),
+            FROM h WHERE h.due > 0 AND {ok}),
         undue AS (DELETE FROM due d USING sleeps z WHERE d.shard = z.shard AND d.run = z.run
             AND (z.due = {ENDS} OR (z.due = {WAITS} AND z.wake_at IS NULL AND z.unread IS NULL
                 AND d.seq <= z.known AND NOT d.notified))),
@@ -256,14 +286,14 @@ fn change(parts: Parts, next: &mut usize, looks: &mut String, conditions: &mut S
                     THEN least(due.wake_at, EXCLUDED.wake_at) ELSE EXCLUDED.wake_at END,
                 seq = greatest(due.seq, EXCLUDED.seq), code = EXCLUDED.code),
         recoded AS (UPDATE due d SET code = h.code FROM h WHERE d.shard = h.shard AND d.run = h.run
-            AND h.code IS NOT NULL AND h.due = 0 AND {OK}),
+            AND h.code IS NOT NULL AND h.due = 0 AND {ok}),
         recoded_asleep AS (UPDATE due d SET code = z.code FROM sleeps z WHERE d.shard = z.shard AND d.run = z.run
             AND z.code IS NOT NULL AND z.due = {WAITS} AND z.wake_at IS NULL AND z.unread IS NULL
             AND (d.seq > z.known OR d.notified)),
         told AS (INSERT INTO notices(shard, child, parent, at) SELECT shard, run, parent, at FROM h
-            WHERE parent IS NOT NULL AND {OK} ON CONFLICT (shard, child) DO UPDATE SET at = EXCLUDED.at),
+            WHERE parent IS NOT NULL AND {ok} ON CONFLICT (shard, child) DO UPDATE SET at = EXCLUDED.at),
         forgotten AS (DELETE FROM progress q USING h WHERE q.shard = h.shard AND q.run = h.run
-            AND h.due = {ENDS} AND {OK})"
+            AND h.due = {ENDS} AND {ok})"
     );
 }
 

@@ -72,9 +72,9 @@ impl Link {
     }
 
     async fn send(&self, batch: &Batch, heads: &[Head]) -> Result<Passed, OpError> {
-        let creates = CreateArrays::of(&batch.creations);
+        let creates = CreateArrays::of(&batch.creations, &self.database.options);
         let groups = batch.groups.values().zip(heads.iter().copied());
-        let arrays = Arrays::of(groups, &self.database.clock);
+        let arrays = Arrays::of(groups, &self.database);
         let (create_sql, append_sql) = (creates.sql(), arrays.sql());
         let (create_params, append_params) = (creates.params(), arrays.params());
         let ends = StreamEnds::of(batch.groups.values().zip(heads.iter().copied()));
@@ -168,13 +168,13 @@ impl Link {
         batch: &Batch,
         heads: &[Head],
     ) -> Result<Passed, OpError> {
-        let arrays = Arrays::of(batch.groups.values().zip(heads.iter().copied()), &self.database.clock);
+        let arrays = Arrays::of(batch.groups.values().zip(heads.iter().copied()), &self.database);
         if let Some(hurry) = self.hurry(batch) {
             self.conn.word(hurry).await?;
         }
         let (mut places, mut groups) = (HashSet::new(), HashSet::new());
         if !batch.creations.is_empty() {
-            let creates = CreateArrays::of(&batch.creations);
+            let creates = CreateArrays::of(&batch.creations, &self.database.options);
             let rows = transaction.query(&creates.sql(), &creates.params()).await?;
             places = rows.iter().map(|row| get(row, 0)).collect::<Result<_, _>>()?;
         }
