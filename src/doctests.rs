@@ -1,8 +1,9 @@
 //! The code of README and of the pages in `docs/`, compiled as doctests.
 //!
-//! Promise: every Rust block of a page compiles; one that is not marked `no_run` runs too, and one that is marked
-//! `compile_fail` is refused. The blocks of `docs/testing.md` are tests, and run as such in `aether-testing`;
-//! those of `docs/rig.md` are compiled in `aether-rig`.
+//! Promise: every block of a page that is marked `rust` compiles; one that is not marked `no_run` runs too. Mistakes are
+//! marked `rs`: they are no doctests, of which each would be compiled by itself, but are told what their page says in
+//! `tests/it/ui.rs`. The blocks of `docs/testing.md` are tests, and run as such in `aether-testing`; those of `docs/rig.md`
+//! are compiled in `aether-rig`.
 //!
 //! ```
 //! let listed = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/src/doctests.rs"));

@@ -27,7 +27,7 @@ fn mistakes_do_not_compile() {
 /// What is wrong with the message about a mistake.
 fn mistake(case: &Path) -> Option<String> {
     let name = case.strip_prefix(root()).unwrap().display();
-    let output = compile(case);
+    let output = compile(case.strip_prefix(root()).unwrap());
     if output.status.success() {
         return Some(format!("{name} compiles"));
     }
@@ -46,7 +46,7 @@ fn mistake(case: &Path) -> Option<String> {
 #[test]
 fn remedies_compile() {
     let wrong: Vec<String> = side_by_side(&cases("pass"), |case| {
-        let output = compile(case);
+        let output = compile(case.strip_prefix(root()).unwrap());
         let said = String::from_utf8_lossy(&output.stderr);
         (!output.status.success() || !said.trim().is_empty()).then(|| format!("{}: {said}", case.display()))
     })
@@ -56,6 +56,41 @@ fn remedies_compile() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// The mistakes of a page are its blocks marked `rs`, which are no doctests.
+#[test]
+fn pages_of_mistakes_show_what_the_compiler_says() {
+    let folder = fs::read_dir(root().join("docs/diagnostics")).unwrap();
+    let pages: Vec<_> = folder.map(|page| page.unwrap().path()).collect();
+    let wrong: Vec<_> = side_by_side(&pages, |page| wrong_page(page)).into_iter().flatten().collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// What is wrong with the mistakes of a page.
+fn wrong_page(page: &Path) -> Option<String> {
+    let (code, text) = (page.file_stem().unwrap().to_str().unwrap(), fs::read_to_string(page).unwrap());
+    let folder = tempfile::tempdir().unwrap();
+    let mut said = String::new();
+    for (number, mistake) in blocks(&text, "rs").into_iter().enumerate() {
+        let case = folder.path().join(format!("{code}_{number}.rs"));
+        fs::write(&case, mistake + "\nfn main() {}\n").unwrap();
+        let output = compile(&case);
+        let told = String::from_utf8(output.stderr).unwrap();
+        if output.status.success() || !told.contains(&format!("error: [{code}]")) {
+            return Some(format!("{code}: the mistake {number} is told:\n{told}"));
+        }
+        said += &told;
+    }
+    let promised = blocks(&text, "text").into_iter().next().unwrap_or_default();
+    let promised = promised.lines().next().filter(|line| line.starts_with("error: [")).unwrap_or_default();
+    (!said.contains(promised)).then(|| format!("{code}: the compiler does not say {promised}, but:\n{said}"))
+}
+
+/// The blocks of a page that are marked so.
+fn blocks(page: &str, mark: &str) -> Vec<String> {
+    let blocks = page.split(&format!("\n```{mark}\n")).skip(1);
+    blocks.map(|block| block.split_once("\n```").unwrap().0.to_owned()).collect()
+}
+
 /// Checks one program.
 fn compile(case: &Path) -> Output {
     let folder = tempfile::tempdir().unwrap();
@@ -63,7 +98,7 @@ fn compile(case: &Path) -> Output {
     rustc.args(["--emit=metadata", "--crate-type=bin", "--diagnostic-width=140"]);
     // Variables that cargo would set.
     rustc.env("CARGO_PKG_NAME", "ui");
-    rustc.arg("--out-dir").arg(folder.path()).arg(case.strip_prefix(root()).unwrap()).output().unwrap()
+    rustc.arg("--out-dir").arg(folder.path()).arg(case).output().unwrap()
 }
 
 /// A compiler's output as it is kept: without noise, with paths below the workspace, and without the numbers of lines
