@@ -87,8 +87,8 @@ fn wrong_page(page: &Path) -> Option<String> {
 
 /// The blocks of a page that are marked so.
 fn blocks(page: &str, mark: &str) -> Vec<String> {
-    let blocks = page.split(&format!("\n```{mark}\n")).skip(1);
-    blocks.map(|block| block.split_once("\n```").unwrap().0.to_owned()).collect()
+    let begin = format!("\n```{mark}\n");
+    page.split(&begin).skip(1).map(|block| block.split_once("\n```").unwrap().0.to_owned()).collect()
 }
 
 /// Checks one program.
