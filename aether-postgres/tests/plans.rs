@@ -341,8 +341,10 @@ async fn no_statement_reads_more_than_it_is_about() {
         [(false, false, 0..RULES + 2), (false, true, 0..RULES), (true, false, RULES..RULES + 2)]
     {
         let options = PostgresOptions::new().arrays_only(arrays_only);
-        let (given, mut is_sent) =
-            (if arrays_only { "(SELECT * FROM unnest($1::" } else { "(SELECT * FROM (VALUES ($1::" }, false);
+        let (given, mut is_sent) = (
+            if arrays_only { "(SELECT * FROM (SELECT unnest($1::" } else { "(SELECT * FROM (VALUES ($1::" },
+            false,
+        );
         for number in numbers {
             let database = full(&cluster, analyzed).await;
             let from = cluster.log().len();

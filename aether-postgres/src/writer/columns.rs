@@ -33,25 +33,27 @@ impl ToSql for Hash {
 pub(crate) enum Given {
     /// An array for each column: any number of rows.
     Arrays,
-    /// So many rows of single values. For each array the server sets up a store of its elements, which for a few rows costs
-    /// more than all else.
+    /// So many rows of single values. To begin to read an array costs the server about as much as a few rows do, and a
+    /// statement has dozens of them.
     Rows(usize),
 }
 
 impl Given {
-    /// The rows as something to select from: `unnest($3::int2[], ..) AS name(shard, ..)`. Numbers the parameters from `next`.
+    /// The rows as something to select from: `(SELECT unnest($3::int2[]), ..) AS name(shard, ..)`. Numbers the parameters
+    /// from `next`. In a list of what is selected, the elements of all arrays are read side by side; as a table,
+    /// `unnest($3::int2[], ..)` would first copy each array into a store of its own.
     pub(crate) fn rows(self, name: &str, columns: &[(&str, &str)], next: &mut usize) -> String {
-        let mut row = |array: &str| {
+        let mut row = |begin: &str, end: &str| {
             let params =
-                (*next..).zip(columns).map(|(number, (_, kind))| format!("${number}::{kind}{array}"));
+                (*next..).zip(columns).map(|(number, (_, kind))| format!("{begin}${number}::{kind}{end}"));
             let params = params.collect::<Vec<_>>().join(", ");
             *next += columns.len();
             params
         };
         let given = match self {
-            Self::Arrays => format!("unnest({})", row("[]")),
+            Self::Arrays => format!("(SELECT {})", row("unnest(", "[])")),
             Self::Rows(count) => {
-                let rows: Vec<_> = (0..count).map(|_| format!("({})", row(""))).collect();
+                let rows: Vec<_> = (0..count).map(|_| format!("({})", row("", ""))).collect();
                 format!("(VALUES {})", rows.join(", "))
             }
         };
