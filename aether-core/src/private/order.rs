@@ -5,7 +5,7 @@
 #![allow(rustdoc::broken_intra_doc_links, reason = "the codes of diagnostics stand in brackets")]
 #![expect(clippy::disallowed_types, reason = "the standard library's own types are what is asked about")]
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 /// Something that a body goes through, whose type is asked: `GoneThrough(&place).in_any_order()` is deprecated for the hash
@@ -43,6 +43,40 @@ without_order!(impl<T> GoneThrough<'_, &HashSet<T>>);
 without_order!(impl<T> GoneThrough<'_, &mut HashSet<T>>);
 without_order!(impl<T> GoneThrough<'_, Box<HashSet<T>>>);
 without_order!(impl<T> GoneThrough<'_, Arc<HashSet<T>>>);
+
+/// A collection that takes in something that a body hands to it.
+#[derive(Debug)]
+pub struct TakesIn<'a, C: ?Sized>(pub &'a C);
+
+/// The answer for collections in which what is taken in stays in its order, or that are not known.
+pub trait InOrderOfArrival {
+    /// What is taken in, whose type is asked next.
+    fn taken<'t, T: ?Sized>(&self, items: &'t T) -> GoneThrough<'t, T> {
+        GoneThrough(items)
+    }
+}
+
+impl<C: ?Sized> InOrderOfArrival for TakesIn<'_, C> {}
+
+macro_rules! with_own_order {
+    ($($impl:tt)+) => {
+        $($impl)+ {
+            /// Nothing that matters: the collection has an order of its own.
+            pub fn taken<'t, T: ?Sized>(&self, _: &'t T) -> GoneThrough<'t, ()> {
+                GoneThrough(&())
+            }
+        }
+    };
+}
+
+with_own_order!(impl<K, V> TakesIn<'_, BTreeMap<K, V>>);
+with_own_order!(impl<K, V> TakesIn<'_, &mut BTreeMap<K, V>>);
+with_own_order!(impl<T> TakesIn<'_, BTreeSet<T>>);
+with_own_order!(impl<T> TakesIn<'_, &mut BTreeSet<T>>);
+with_own_order!(impl<K, V, S> TakesIn<'_, HashMap<K, V, S>>);
+with_own_order!(impl<K, V, S> TakesIn<'_, &mut HashMap<K, V, S>>);
+with_own_order!(impl<T, S> TakesIn<'_, HashSet<T, S>>);
+with_own_order!(impl<T, S> TakesIn<'_, &mut HashSet<T, S>>);
 
 /// The value itself, after the question about its type.
 pub fn asked<T>((): (), value: T) -> T {

@@ -4,7 +4,10 @@
 //! Promise: what is in none of these lists is not known, and nothing is assumed about it.
 
 use proc_macro2::{Literal, TokenTree};
-use syn::Macro;
+use quote::ToTokens as _;
+use syn::{Expr, ExprLit, Lit, Macro};
+
+use super::arguments::Arguments;
 
 /// Macros that evaluate their arguments as expressions in the enclosing function, and leave it only by panic.
 const TRANSPARENT: &[&str] = &[
@@ -177,13 +180,50 @@ pub(crate) fn address_format(mac: &Macro) -> Option<Literal> {
 
 /// Whether a format string has a `{:p}`.
 fn prints_address(text: &str) -> bool {
+    holes(text).iter().any(|(_, spec)| spec.ends_with('p'))
+}
+
+/// The holes of a format string, each as what is printed and how. Other literals have none.
+fn holes(text: &str) -> Vec<(String, String)> {
+    if !text.starts_with(['"', 'r']) {
+        return Vec::new();
+    }
     let text = text.replace("{{", "");
-    text.starts_with(['"', 'r'])
-        && text
-            .split('{')
-            .skip(1)
-            .filter_map(|rest| rest.split_once('}'))
-            .any(|(hole, _)| hole.split_once(':').is_some_and(|(_, spec)| spec.trim_end().ends_with('p')))
+    let holes = text.split('{').skip(1).filter_map(|rest| rest.split_once('}'));
+    let parts = holes.map(|(hole, _)| hole.split_once(':').unwrap_or((hole, "")));
+    parts.map(|(what, how)| (what.trim().to_owned(), how.trim_end().to_owned())).collect()
+}
+
+/// The macros that make a text of their arguments which the function goes on with.
+const TEXTS: &[&str] = &["format", "format_args", "write", "writeln", "anyhow"];
+
+/// What a macro that makes a text prints as `{:?}`.
+pub(crate) fn debugged(mac: &Macro) -> Vec<Expr> {
+    if !TEXTS.contains(&name(mac).as_str()) {
+        return Vec::new();
+    }
+    let given: Vec<Expr> = Arguments::of(mac).pieces.into_iter().filter_map(|piece| piece.expr).collect();
+    let is_text = |expr: &Expr| matches!(expr, Expr::Lit(ExprLit { lit: Lit::Str(_), .. }));
+    let Some(at) = given.iter().position(is_text) else { return Vec::new() };
+    let (mut next, arguments) = (0, &given[at + 1..]);
+    let mut found = Vec::new();
+    for (what, how) in holes(&given[at].to_token_stream().to_string()) {
+        let named = |expr: &&Expr| matches!(expr, Expr::Assign(named) if named.left.to_token_stream().to_string() == what);
+        let printed = match (what.as_str(), what.parse::<usize>()) {
+            ("", _) => {
+                next += 1;
+                arguments.get(next - 1).cloned()
+            }
+            (_, Ok(number)) => arguments.get(number).cloned(),
+            (name, Err(_)) => arguments.iter().find(named).cloned().or_else(|| syn::parse_str(name).ok()),
+        };
+        let printed = printed.map(|printed| match printed {
+            Expr::Assign(named) => *named.right,
+            printed => printed,
+        });
+        found.extend(printed.filter(|_| how.ends_with('?')));
+    }
+    found
 }
 
 #[cfg(test)]
@@ -197,5 +237,17 @@ mod tests {
         assert!(seen("info!(\"{x:#p} {y}\")"));
         assert!(!seen("format!(\"{{:p}} {p} {x:?}\", x)"));
         assert!(!seen("format!(\"{}\", \"help\")"));
+    }
+
+    #[test]
+    fn what_is_debugged_is_found() {
+        let seen = |text: &str| {
+            let found = debugged(&syn::parse_str(text).unwrap());
+            found.iter().map(|expr| expr.to_token_stream().to_string()).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(seen("format!(\"{:?} {} {:#?} {c:?} {d}\", a, b, c.tags, c = e)"), "a c . tags e");
+        assert_eq!(seen("write!(out, \"{1:?} {map:?} {{x:?}}\", a, b)"), "b map");
+        assert_eq!(seen("info!(\"{map:?}\")"), "");
+        assert_eq!(seen("format!(\"{:?} {:?}\", a)"), "a");
     }
 }

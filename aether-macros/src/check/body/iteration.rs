@@ -7,12 +7,14 @@ use proc_macro2::Span;
 use syn::spanned::Spanned as _;
 use syn::visit_mut::{self, VisitMut};
 use syn::{
-    Block, Expr, ExprMethodCall, GenericArgument, Ident, Item, Local, LocalInit, Member, Pat, Path, Type,
-    parse_quote,
+    Block, Expr, ExprMethodCall, GenericArgument, Ident, Item, Local, LocalInit, Macro, Member, Pat, Path,
+    Type, parse_quote,
 };
 
 use super::keys;
 use super::rules::methods;
+use crate::syntax::arguments::{Arguments, statements};
+use crate::syntax::known_macros;
 
 /// Consumers that give the same in any order.
 const ORDER_FREE: &[&str] =
@@ -20,21 +22,21 @@ const ORDER_FREE: &[&str] =
 
 /// Adapters that leave it to their consumer whether the order matters.
 const ADAPTERS: &[&str] =
-    &["cloned", "copied", "filter", "filter_map", "flat_map", "flatten", "into_iter", "iter", "map"];
+    &["chain", "cloned", "copied", "filter", "filter_map", "flat_map", "flatten", "into_iter", "iter", "map"];
 
 /// Maps whose own order is not that in which they are filled: of two values with one key, the last one stays.
-const MAPS: &[&str] = &["BTreeMap", "HashMap"];
+pub(super) const MAPS: &[&str] = &["BTreeMap", "HashMap"];
 
 /// Sets whose own order is not that in which they are filled.
-const SETS: &[&str] = &["BTreeSet", "HashSet"];
+pub(super) const SETS: &[&str] = &["BTreeSet", "HashSet"];
 
 /// Asks about the type of everything that the body goes through.
 pub(crate) fn ask(body: &mut Block, krate: &Path) {
     Questions { krate }.visit_block_mut(body);
 }
 
-struct Questions<'a> {
-    krate: &'a Path,
+pub(super) struct Questions<'a> {
+    pub(super) krate: &'a Path,
 }
 
 impl VisitMut for Questions<'_> {
@@ -43,6 +45,9 @@ impl VisitMut for Questions<'_> {
             && ends_without_order(call)
         {
             return self.visit_arguments(call);
+        }
+        if self.ask_of_what_is_taken_in(expr) {
+            return;
         }
         let goes_through_a_value = matches!(expr, Expr::MethodCall(call) if goes_through_a_value(call));
         visit_mut::visit_expr_mut(self, expr);
@@ -57,7 +62,7 @@ impl VisitMut for Questions<'_> {
                 }
             }
             Expr::MethodCall(call)
-                if methods::iterates(&call.method.to_string()) && call.method != "retain" =>
+                if methods::iterates(&call.method.to_string()) && !is_in_any_order(call) =>
             {
                 if let Some(place) = place(&call.receiver) {
                     let (place, at) = (place.clone(), call.method.span());
@@ -76,7 +81,7 @@ impl VisitMut for Questions<'_> {
                     self.ask_value(gone_through.span(), &mut each.expr);
                 }
             }
-            _ => {}
+            expr => self.ask_of_what_is_handed(expr),
         }
     }
 
@@ -98,11 +103,21 @@ impl VisitMut for Questions<'_> {
         }
     }
 
+    fn visit_macro_mut(&mut self, mac: &mut Macro) {
+        if !known_macros::is_transparent(mac) || statements(mac).is_some() {
+            return;
+        }
+        let mut arguments = Arguments::of(mac);
+        let given = arguments.pieces.iter_mut().filter_map(|piece| piece.expr.as_mut());
+        given.for_each(|expr| self.visit_expr_mut(expr));
+        mac.tokens = arguments.into_tokens();
+    }
+
     fn visit_item_mut(&mut self, _: &mut Item) {}
 }
 
 impl Questions<'_> {
-    fn ask(&self, place: &Expr, at: Span, value: &mut Expr) {
+    pub(super) fn ask(&self, place: &Expr, at: Span, value: &mut Expr) {
         let krate = self.krate;
         let question = Ident::new("in_any_order", at);
         *value = parse_quote!(#krate::__private::asked(
@@ -116,7 +131,7 @@ impl Questions<'_> {
     }
 
     /// The same of any value, which is evaluated once and handed on.
-    fn ask_value(&mut self, at: Span, value: &mut Expr) {
+    pub(super) fn ask_value(&self, at: Span, value: &mut Expr) {
         let krate = self.krate;
         let question = Ident::new("in_any_order", at);
         let items = Ident::new("items", Span::mixed_site());
@@ -128,7 +143,7 @@ impl Questions<'_> {
     }
 
     /// The arguments of a chain of calls.
-    fn visit_arguments(&mut self, call: &mut ExprMethodCall) {
+    pub(super) fn visit_arguments(&mut self, call: &mut ExprMethodCall) {
         call.args.iter_mut().for_each(|argument| self.visit_expr_mut(argument));
         match &mut *call.receiver {
             Expr::MethodCall(inner) => self.visit_arguments(inner),
@@ -145,13 +160,21 @@ fn gives_a_branch_each(call: &ExprMethodCall) -> bool {
 /// Whether a call goes through what an expression gives that is no place: `claim.tags.clone().into_iter()`. Such a value can be
 /// handed on; what a constructor with constants gives may live longer than its statement, and is no collection.
 fn goes_through_a_value(call: &ExprMethodCall) -> bool {
-    let gives_value = match &*call.receiver {
-        Expr::MethodCall(_) => !adapts(&call.receiver),
+    gives_value(&call.receiver) && methods::iterates(&call.method.to_string())
+}
+
+pub(super) fn gives_value(expr: &Expr) -> bool {
+    match expr {
+        Expr::MethodCall(_) => !adapts(expr),
         Expr::Call(call) => !matches!(&*call.func, Expr::Path(function) if is_constructor(&function.path)),
         Expr::Await(_) | Expr::Try(_) => true,
         _ => false,
-    };
-    gives_value && methods::iterates(&call.method.to_string())
+    }
+}
+
+/// Whether it only drops elements, by a closure that keeps nothing of what it has seen.
+fn is_in_any_order(call: &ExprMethodCall) -> bool {
+    call.method == "retain" && !call.args.iter().any(keys::assigns)
 }
 
 fn is_constructor(function: &Path) -> bool {
@@ -159,7 +182,7 @@ fn is_constructor(function: &Path) -> bool {
 }
 
 /// A variable or a field of one.
-fn place(expr: &Expr) -> Option<&Expr> {
+pub(super) fn place(expr: &Expr) -> Option<&Expr> {
     match expr {
         Expr::Paren(inner) => place(&inner.expr),
         Expr::Group(inner) => place(&inner.expr),
@@ -172,7 +195,7 @@ fn place(expr: &Expr) -> Option<&Expr> {
     }
 }
 
-fn last_name(place: &Expr) -> Option<Span> {
+pub(super) fn last_name(place: &Expr) -> Option<Span> {
     match place {
         Expr::Field(field) => match &field.member {
             Member::Named(name) => Some(name.span()),
@@ -224,13 +247,13 @@ pub(crate) fn gone_through_in_any_order(call: &ExprMethodCall) -> Option<&Expr> 
 }
 
 /// Where a chain of calls begins to iterate.
-fn source(expr: &Expr) -> Option<&Expr> {
+pub(super) fn source(expr: &Expr) -> Option<&Expr> {
     let Expr::MethodCall(call) = expr else { return None };
     let here = || methods::iterates(&call.method.to_string()).then_some(&*call.receiver);
     source(&call.receiver).or_else(here)
 }
 
-fn adapts(expr: &Expr) -> bool {
+pub(super) fn adapts(expr: &Expr) -> bool {
     let Expr::MethodCall(call) = expr else { return false };
     let name = call.method.to_string();
     methods::iterates(&name) || (ADAPTERS.contains(&name.as_str()) && adapts(&call.receiver))

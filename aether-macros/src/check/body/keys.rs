@@ -105,7 +105,7 @@ impl<'ast> Visit<'ast> for Names<'_> {
 }
 
 /// Whether something is assigned in an expression.
-fn assigns(expr: &Expr) -> bool {
+pub(crate) fn assigns(expr: &Expr) -> bool {
     #[derive(Default)]
     struct Assignments(bool);
     impl<'ast> Visit<'ast> for Assignments {

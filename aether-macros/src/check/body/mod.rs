@@ -3,6 +3,7 @@
 pub(crate) mod branches;
 pub(crate) mod captures;
 pub(crate) mod context;
+mod handed;
 pub(crate) mod iteration;
 mod keys;
 pub(crate) mod linear;

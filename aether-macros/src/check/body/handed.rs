@@ -1,0 +1,120 @@
+//! What a body hands to a call that goes through it: the same questions about its type.
+//!
+//! Promise: where it is taken into a collection with an order of its own, nothing is reported.
+
+use proc_macro2::Span;
+use syn::spanned::Spanned as _;
+use syn::visit_mut::VisitMut as _;
+use syn::{Expr, ExprCall, Ident, parse_quote};
+
+use super::iteration::{MAPS, Questions, SETS, adapts, gives_value, last_name, place, source};
+use super::keys;
+use crate::syntax::known_macros;
+
+/// Functions that write a value in the order of its elements, and which of their arguments it is.
+const WRITERS: &[(&str, usize)] =
+    &[("to_string", 0), ("to_string_pretty", 0), ("to_vec", 0), ("to_vec_pretty", 0), ("to_writer", 1)];
+
+impl Questions<'_> {
+    /// What is handed to `zip`, `from_iter`, a serializer, or a macro that prints it.
+    pub(super) fn ask_of_what_is_handed(&self, expr: &mut Expr) {
+        match expr {
+            Expr::MethodCall(call) if matches!(call.method.to_string().as_str(), "zip" | "chain") => {
+                self.ask_argument(call.method.span(), call.args.first_mut());
+            }
+            Expr::Call(call) => {
+                if let Some(at) = gone_through(call) {
+                    self.ask_argument(call.func.span(), call.args.iter_mut().nth(at));
+                }
+            }
+            Expr::Macro(mac) => {
+                let printed = known_macros::debugged(&mac.mac);
+                for place in printed.iter().filter_map(|printed| place(behind_reference(printed))) {
+                    self.ask(place, last_name(place).unwrap_or_else(|| place.span()), expr);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn ask_argument(&self, at: Span, argument: Option<&mut Expr>) {
+        let Some(argument) = argument else { return };
+        if let Some(place) = place(behind_reference(argument)) {
+            self.ask(&place.clone(), at, argument);
+        } else if gives_value(argument) {
+            self.ask_value(at, argument);
+        }
+    }
+
+    /// What `collection.extend(items)` takes in, which is asked together with the collection. `false` for anything else.
+    pub(super) fn ask_of_what_is_taken_in(&mut self, expr: &mut Expr) -> bool {
+        let Expr::MethodCall(call) = expr else { return false };
+        let (Some(into), true) = (place(&call.receiver), call.method == "extend" && call.args.len() == 1)
+        else {
+            return false;
+        };
+        let (into, at) = (into.clone(), call.method.span());
+        let Some(items) = call.args.first_mut() else { return false };
+        if let Some(place) = taken_in(items) {
+            let place = place.clone();
+            if let Expr::MethodCall(chain) = items {
+                self.visit_arguments(chain);
+            }
+            let krate = self.krate;
+            let question = self.question_of_both(&into, &parse_quote!(&#place), at);
+            *expr = parse_quote!(#krate::__private::asked({ #question }, #expr));
+            return true;
+        }
+        if !gives_value(items) {
+            return false;
+        }
+        self.visit_expr_mut(items);
+        let krate = self.krate;
+        let name = Ident::new("items", Span::mixed_site());
+        let value = std::mem::replace(items, parse_quote!(#name));
+        let question = self.question_of_both(&into, &parse_quote!(&#name), at);
+        *expr = parse_quote!(match #value { #name => #krate::__private::asked({ #question }, #expr) });
+        true
+    }
+
+    fn question_of_both(&self, into: &Expr, items: &Expr, at: Span) -> proc_macro2::TokenStream {
+        let krate = self.krate;
+        let question = Ident::new("in_any_order", at);
+        quote::quote! {
+            #[allow(unused_imports)]
+            use #krate::__private::{InAnyOrder as _, InOrderOfArrival as _};
+            #krate::__private::TakesIn(&#into).taken(#items).#question();
+        }
+    }
+}
+
+/// What is behind `&`.
+fn behind_reference(expr: &Expr) -> &Expr {
+    match expr {
+        Expr::Reference(reference) => &reference.expr,
+        expr => expr,
+    }
+}
+
+/// A place whose elements come out of an expression, with keys as they are: two with different keys do not come out with one.
+fn taken_in(items: &Expr) -> Option<&Expr> {
+    if let Some(place) = place(behind_reference(items)) {
+        return Some(place);
+    }
+    let keeps = adapts(items) && keys::assigns_nothing(items) && keys::keeps(items);
+    let is_chained = matches!(items, Expr::MethodCall(call) if call.method == "chain");
+    if keeps && !is_chained { source(items).and_then(place) } else { None }
+}
+
+/// Which argument of a call it goes through: `Vec::from_iter(items)`, `serde_json::to_string(&value)`.
+fn gone_through(call: &ExprCall) -> Option<usize> {
+    let Expr::Path(function) = &*call.func else { return None };
+    let mut segments = function.path.segments.iter().rev();
+    let name = segments.next()?.ident.to_string();
+    if name == "from_iter" {
+        let into = segments.next().map(|into| into.ident.to_string()).unwrap_or_default();
+        let has_own_order = MAPS.iter().chain(SETS).any(|own| *own == into);
+        return (!has_own_order && call.args.len() == 1).then_some(0);
+    }
+    WRITERS.iter().find(|(known, _)| *known == name).map(|(_, at)| *at)
+}
