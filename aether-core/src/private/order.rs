@@ -71,12 +71,12 @@ macro_rules! with_own_order {
 
 with_own_order!(impl<K, V> TakesIn<'_, BTreeMap<K, V>>);
 with_own_order!(impl<K, V> TakesIn<'_, &mut BTreeMap<K, V>>);
-with_own_order!(impl<T> TakesIn<'_, BTreeSet<T>>);
-with_own_order!(impl<T> TakesIn<'_, &mut BTreeSet<T>>);
+with_own_order!(impl<K> TakesIn<'_, BTreeSet<K>>);
+with_own_order!(impl<K> TakesIn<'_, &mut BTreeSet<K>>);
 with_own_order!(impl<K, V, S> TakesIn<'_, HashMap<K, V, S>>);
 with_own_order!(impl<K, V, S> TakesIn<'_, &mut HashMap<K, V, S>>);
-with_own_order!(impl<T, S> TakesIn<'_, HashSet<T, S>>);
-with_own_order!(impl<T, S> TakesIn<'_, &mut HashSet<T, S>>);
+with_own_order!(impl<K, S> TakesIn<'_, HashSet<K, S>>);
+with_own_order!(impl<K, S> TakesIn<'_, &mut HashSet<K, S>>);
 
 /// The value itself, after the question about its type.
 pub fn asked<T>((): (), value: T) -> T {

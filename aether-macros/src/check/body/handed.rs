@@ -23,8 +23,8 @@ impl Questions<'_> {
                 self.ask_argument(call.method.span(), call.args.first_mut());
             }
             Expr::Call(call) => {
-                if let Some(at) = gone_through(call) {
-                    self.ask_argument(call.func.span(), call.args.iter_mut().nth(at));
+                if let Some((at, argument)) = gone_through(call) {
+                    self.ask_argument(at, call.args.iter_mut().nth(argument));
                 }
             }
             Expr::Macro(mac) => {
@@ -106,15 +106,16 @@ fn taken_in(items: &Expr) -> Option<&Expr> {
     if keeps && !is_chained { source(items).and_then(place) } else { None }
 }
 
-/// Which argument of a call it goes through: `Vec::from_iter(items)`, `serde_json::to_string(&value)`.
-fn gone_through(call: &ExprCall) -> Option<usize> {
+/// The name of a function that goes through an argument, and the argument's number: `Vec::from_iter(items)`,
+/// `serde_json::to_string(&value)`.
+fn gone_through(call: &ExprCall) -> Option<(Span, usize)> {
     let Expr::Path(function) = &*call.func else { return None };
     let mut segments = function.path.segments.iter().rev();
-    let name = segments.next()?.ident.to_string();
+    let name = &segments.next()?.ident;
     if name == "from_iter" {
         let into = segments.next().map(|into| into.ident.to_string()).unwrap_or_default();
         let has_own_order = MAPS.iter().chain(SETS).any(|own| *own == into);
-        return (!has_own_order && call.args.len() == 1).then_some(0);
+        return (!has_own_order && call.args.len() == 1).then_some((name.span(), 0));
     }
-    WRITERS.iter().find(|(known, _)| *known == name).map(|(_, at)| *at)
+    WRITERS.iter().find(|(known, _)| name == known).map(|(_, at)| (name.span(), *at))
 }

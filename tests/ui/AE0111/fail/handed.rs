@@ -22,7 +22,7 @@ async fn flow(cx: &mut Cx, mut claim: Claim) -> Result<Vec<String>> {
     told.extend(claim.names.clone());
     let mut pairs = Vec::new();
     pairs.extend(counts(cx).await?);
-    pairs.extend(&claim.tags.clone());
+    pairs.extend(claim.tags.clone());
     let queue = VecDeque::from_iter(claim.names.clone());
     let numbered: Vec<(usize, &String)> = (0..9).zip(&claim.names).collect();
     let all: Vec<&String> = told.iter().chain(&claim.names).collect();

@@ -45,7 +45,7 @@ async fn flow(cx: &mut Cx, claim: Claim) -> Result<Vec<String>> {
     let text = serde_json::to_string(&*boxed).unwrap_or_default();
     let mut shared = std::cell::RefCell::new(vec![format!("{text} {numbered:?} {told:?}")]);
     let mut guard = shared.borrow_mut();
-    guard.extend(lines(cx, 2).await?);
+    guard.extend(told.clone());
     drop(guard);
     told.append(shared.get_mut());
     Ok(told)
