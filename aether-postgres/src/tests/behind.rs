@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use aether_core::id::Position;
 use aether_core::store::{Ack, AppendError, Created, StoreError};
@@ -186,8 +186,14 @@ async fn a_run_that_is_held_up_between_two_batches_holds_up_no_other() {
         table.until_blocked(1).await;
         let frames = "SELECT count(*) FROM journal";
         let before = table.number(frames).await;
+        let sent = || table.database.sent_behind.load(Ordering::Relaxed);
+        let (sent_before, tries) = (sent(), Instant::now() + Duration::from_millis(200));
+        // Also when it has been tried again and again, two batches are at the server.
         let goes_on = async {
-            while table.number(frames).await < before + 1000 {
+            while table.number(frames).await < before + 1000
+                || Instant::now() < tries
+                || sent() < sent_before + 20
+            {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         };

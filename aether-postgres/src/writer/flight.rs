@@ -9,6 +9,7 @@
 use std::collections::HashSet;
 use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
 
 use aether_core::id::RunId;
 use futures_util::future::{BoxFuture, Either, FutureExt as _, select};
@@ -201,11 +202,12 @@ impl Writer {
         !self.has_room() || (is_complete && self.filling.batch.len() >= WORTH_SENDING)
     }
 
-    /// Whether nothing is going on that must be looked after between two batches. A pooler may serve them by two sessions.
+    /// Whether nothing is to be looked after between two batches: what is held up is tried when its time has come, with
+    /// nothing behind it. A pooler may serve two batches by two sessions.
     fn may_send_behind(&self) -> bool {
-        let is_held_up = !self.later.is_empty() || !self.later_creations.is_empty();
+        let tries_later = self.next_of_later().is_some_and(|at| at <= Instant::now());
         let is_ending = self.closing.is_some() || self.stuck.is_some() || !self.leaving.is_empty();
-        !is_held_up && !is_ending && self.barriers.is_empty() && !self.conn.is_pooled()
+        !tries_later && !is_ending && self.barriers.is_empty() && !self.conn.is_pooled()
     }
 
     /// Takes what is queued while a batch is at the server; `false` if something has to wait until that is written.
