@@ -201,11 +201,10 @@ async fn an_agent_goes_on_where_it_stopped() {
     kit::copy_until(&half, &bench.store, run.id(), "1.1:search").await;
     let (script, counts) = (Script::new([says("done after the crash")]), Arc::new(Counts::default()));
     let models = Models::new(script.clone());
-    let engine = builder(&half)
+    let engine = kit::successor(&half)
         .register::<Help>()
         .provide(models)
         .provide(Arc::clone(&counts))
-        .poll_interval(std::time::Duration::from_millis(5))
         .start()
         .await
         .unwrap();
@@ -376,11 +375,10 @@ async fn cut_behind(store: &MemoryStore, run: &aether_core::id::RunId, last: &st
     let half = MemoryStore::new();
     kit::copy_until(&half, store, run, last).await;
     let (script, meeting) = (Script::new([says("after the crash")]), Arc::new(Meeting::default()));
-    let engine = builder(&half)
+    let engine = kit::successor(&half)
         .register::<ReadsTogether>()
         .provide(Models::new(script.clone()))
         .provide(Arc::clone(&meeting))
-        .poll_interval(std::time::Duration::from_millis(5))
         .start()
         .await
         .unwrap();

@@ -126,10 +126,9 @@ async fn a_fallback_continues_where_a_crash_left_it() {
     let half = MemoryStore::new();
     kit::copy_before(&half, &store, run.id(), "0.1:llm.plan").await;
     let client = Moody::new([Ok(says("after the crash"))]);
-    let again = builder(&half)
+    let again = kit::successor(&half)
         .register::<OneOfThree>()
         .provide(Models::new(client.clone()))
-        .poll_interval(Duration::from_millis(5))
         .start()
         .await
         .unwrap();
