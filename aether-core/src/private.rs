@@ -6,7 +6,7 @@ mod order;
 pub use futures_util::future::BoxFuture;
 pub use inventory;
 
-pub use self::order::{GoneThrough, InAnyOrder, InOrderOfArrival, TakesIn, asked, asked_of};
+pub use self::order::{GoneThrough, InAnyOrder, OwnOrder, TakesIn, asked, asked_of};
 pub use crate::definition::def::{
     Allow, Approval, Change, Confirm, Edge, EdgeKind, KeyScope, OnUnknown, Probe, Retry, State, StateKind,
     StepDef, StepOptions, WorkflowDef,

@@ -62,9 +62,12 @@ async fn two_databases() -> Fixture {
 }
 
 aether_testing::store_suite!(postgres, async || store(PostgresOptions::new()).await);
-aether_testing::store_suite!(unprepared, async || store(PostgresOptions::new().pooler(true)).await);
+// In two of them, small batches are sent as large ones are.
+aether_testing::store_suite!(unprepared, async || store(
+    PostgresOptions::new().pooler(true).arrays_only(true)
+)
+.await);
 aether_testing::store_suite!(of_version_2, migrated);
-// What a small batch is sent as differs: here, small ones are sent as large ones are.
 aether_testing::store_suite!(two_writers, async || store(
     PostgresOptions::new().writers(2).arrays_only(true)
 )

@@ -25,12 +25,12 @@ async fn fixture(database: Database<'static>, url: &str, options: PostgresOption
     Fixture::new(Arc::new(store)).keeping(database)
 }
 
-async fn portable() -> Fixture {
+async fn portable(options: PostgresOptions) -> Fixture {
     let database = database().await;
     let serializable = "SET default_transaction_isolation = 'serializable'";
     Cluster::shared().sql(&[format!("ALTER DATABASE \"{}\" {serializable}", database.name())]).await;
     let url = database.url();
-    fixture(database, &url, PostgresOptions::new().portable(true).arrays_only(true)).await
+    fixture(database, &url, options.portable(true)).await
 }
 
 async fn pooled(options: PostgresOptions) -> Fixture {
@@ -40,6 +40,6 @@ async fn pooled(options: PostgresOptions) -> Fixture {
     fixture(database, &url, options).await
 }
 
-aether_testing::store_suite!(portable_and_serializable, async || portable().await);
+aether_testing::store_suite!(portable_and_serializable, async || portable(PostgresOptions::new()).await);
 aether_testing::store_suite!(through_pgbouncer, async || pooled(PostgresOptions::new().pooler(true)).await);
 aether_testing::store_suite!(through_an_unknown_pgbouncer, async || pooled(PostgresOptions::new()).await);

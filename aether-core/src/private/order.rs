@@ -5,7 +5,7 @@
 #![allow(rustdoc::broken_intra_doc_links, reason = "the codes of diagnostics stand in brackets")]
 #![expect(clippy::disallowed_types, reason = "the standard library's own types are what is asked about")]
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BinaryHeap, HashMap, HashSet, LinkedList, VecDeque};
 use std::sync::Arc;
 
 /// Something that a body goes through, whose type is asked: `GoneThrough(&place).in_any_order()` is deprecated for the hash
@@ -48,35 +48,37 @@ without_order!(impl<T> GoneThrough<'_, Arc<HashSet<T>>>);
 #[derive(Debug)]
 pub struct TakesIn<'a, C: ?Sized>(pub &'a C);
 
-/// The answer for collections in which what is taken in stays in its order, or that are not known.
-pub trait InOrderOfArrival {
-    /// What is taken in, whose type is asked next.
-    fn taken<'t, T: ?Sized>(&self, items: &'t T) -> GoneThrough<'t, T> {
-        GoneThrough(items)
+/// The answer for collections with an order of their own, or that are not known.
+pub trait OwnOrder {
+    /// Nothing that matters.
+    fn taken<'t, T: ?Sized>(&self, _: &'t T) -> GoneThrough<'t, ()> {
+        GoneThrough(&())
     }
 }
 
-impl<C: ?Sized> InOrderOfArrival for TakesIn<'_, C> {}
+impl<C: ?Sized> OwnOrder for TakesIn<'_, C> {}
 
-macro_rules! with_own_order {
+macro_rules! in_order_of_arrival {
     ($($impl:tt)+) => {
         $($impl)+ {
-            /// Nothing that matters: the collection has an order of its own.
-            pub fn taken<'t, T: ?Sized>(&self, _: &'t T) -> GoneThrough<'t, ()> {
-                GoneThrough(&())
+            /// What is taken in, whose type is asked next: the collection keeps it in the order of its arrival.
+            pub fn taken<'t, I: ?Sized>(&self, items: &'t I) -> GoneThrough<'t, I> {
+                GoneThrough(items)
             }
         }
     };
 }
 
-with_own_order!(impl<K, V> TakesIn<'_, BTreeMap<K, V>>);
-with_own_order!(impl<K, V> TakesIn<'_, &mut BTreeMap<K, V>>);
-with_own_order!(impl<K> TakesIn<'_, BTreeSet<K>>);
-with_own_order!(impl<K> TakesIn<'_, &mut BTreeSet<K>>);
-with_own_order!(impl<K, V, S> TakesIn<'_, HashMap<K, V, S>>);
-with_own_order!(impl<K, V, S> TakesIn<'_, &mut HashMap<K, V, S>>);
-with_own_order!(impl<K, S> TakesIn<'_, HashSet<K, S>>);
-with_own_order!(impl<K, S> TakesIn<'_, &mut HashSet<K, S>>);
+in_order_of_arrival!(impl TakesIn<'_, String>);
+in_order_of_arrival!(impl TakesIn<'_, &mut String>);
+in_order_of_arrival!(impl<T> TakesIn<'_, Vec<T>>);
+in_order_of_arrival!(impl<T> TakesIn<'_, &mut Vec<T>>);
+in_order_of_arrival!(impl<T> TakesIn<'_, VecDeque<T>>);
+in_order_of_arrival!(impl<T> TakesIn<'_, &mut VecDeque<T>>);
+in_order_of_arrival!(impl<T> TakesIn<'_, LinkedList<T>>);
+in_order_of_arrival!(impl<T> TakesIn<'_, &mut LinkedList<T>>);
+in_order_of_arrival!(impl<T> TakesIn<'_, BinaryHeap<T>>);
+in_order_of_arrival!(impl<T> TakesIn<'_, &mut BinaryHeap<T>>);
 
 /// The value itself, after the question about its type.
 pub fn asked<T>((): (), value: T) -> T {

@@ -126,7 +126,7 @@ fn workflow(
 /// Lets the types say what the body goes through, unless that was switched off.
 fn ask_for_order(function: &mut ItemFn, shape: &Shape) {
     if !allowed(code::HASH_ORDER, &shape.allows) {
-        iteration::ask(&mut function.block, &shape.krate);
+        iteration::ask(function, &shape.krate);
     }
 }
 

@@ -3,9 +3,10 @@
 //!
 //! Promise: what is in none of these lists is not known, and nothing is assumed about it.
 
-use proc_macro2::{Literal, TokenTree};
+use proc_macro2::{Literal, Span, TokenTree};
 use quote::ToTokens as _;
-use syn::{Expr, ExprLit, Lit, Macro};
+use syn::spanned::Spanned as _;
+use syn::{Expr, ExprLit, Ident, Lit, Macro};
 
 use super::arguments::Arguments;
 
@@ -156,6 +157,11 @@ pub(crate) fn is_transparent(mac: &Macro) -> bool {
     TRANSPARENT.contains(&name.as_str()) || LEAVING.contains(&name.as_str())
 }
 
+/// Whether the macro prints its arguments as they are written: in other words they would be told in other words.
+pub(crate) fn prints_itself(mac: &Macro) -> bool {
+    matches!(name(mac).as_str(), "assert" | "dbg" | "ensure")
+}
+
 /// Whether the macro may return from the function or leave a loop.
 pub(crate) fn may_leave(mac: &Macro) -> bool {
     let name = name(mac);
@@ -195,7 +201,7 @@ fn holes(text: &str) -> Vec<(String, String)> {
 }
 
 /// The macros that make a text of their arguments which the function goes on with.
-const TEXTS: &[&str] = &["format", "format_args", "write", "writeln", "anyhow"];
+const TEXTS: &[&str] = &["format", "write", "writeln", "anyhow"];
 
 /// What a macro that makes a text prints as `{:?}`.
 pub(crate) fn debugged(mac: &Macro) -> Vec<Expr> {
@@ -215,7 +221,9 @@ pub(crate) fn debugged(mac: &Macro) -> Vec<Expr> {
                 arguments.get(next - 1).cloned()
             }
             (_, Ok(number)) => arguments.get(number).cloned(),
-            (name, Err(_)) => arguments.iter().find(named).cloned().or_else(|| syn::parse_str(name).ok()),
+            (_, Err(_)) => {
+                arguments.iter().find(named).cloned().or_else(|| variable(&what, given[at].span()))
+            }
         };
         let printed = printed.map(|printed| match printed {
             Expr::Assign(named) => *named.right,
@@ -224,6 +232,13 @@ pub(crate) fn debugged(mac: &Macro) -> Vec<Expr> {
         found.extend(printed.filter(|_| how.ends_with('?')));
     }
     found
+}
+
+/// The variable that a hole names.
+fn variable(name: &str, at: Span) -> Option<Expr> {
+    let mut name: Ident = syn::parse_str(name).ok()?;
+    name.set_span(at);
+    Some(syn::parse_quote!(#name))
 }
 
 #[cfg(test)]

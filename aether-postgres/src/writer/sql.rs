@@ -61,7 +61,7 @@ fn create_text(given: Given, labelled: bool) -> String {
     let runs = table(given, "c", Creates::COLUMNS, &mut next);
     let new = match given {
         Given::Arrays => "(place IN (SELECT place FROM made)) IS TRUE",
-        Given::Rows(_) => "EXISTS (SELECT FROM made)",
+        Given::Rows(_) => "EXISTS (SELECT 1 FROM made)",
     };
     let labels = match labelled {
         true => format!(
@@ -186,7 +186,7 @@ fn table(given: Given, name: &str, columns: &[(&str, &str)], next: &mut usize) -
 fn passed(given: Given) -> &'static str {
     match given {
         Given::Arrays => "(no IN (SELECT no FROM ok)) IS TRUE",
-        Given::Rows(_) => "EXISTS (SELECT FROM ok)",
+        Given::Rows(_) => "EXISTS (SELECT 1 FROM ok)",
     }
 }
 
@@ -194,7 +194,7 @@ fn passed(given: Given) -> &'static str {
 fn absent(given: Given, table: &str) -> String {
     match given {
         Given::Arrays => format!(" AND g.no NOT IN (SELECT no FROM {table})"),
-        Given::Rows(_) => format!(" AND NOT EXISTS (SELECT FROM {table})"),
+        Given::Rows(_) => format!(" AND NOT EXISTS (SELECT 1 FROM {table})"),
     }
 }
 

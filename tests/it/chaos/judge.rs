@@ -83,6 +83,30 @@ struct Case<'a> {
 }
 
 impl Case<'_> {
+    /// Whether the decision at a place of the journal is about an invocation.
+    fn is_about(&self, decided: usize, invocation: &str) -> bool {
+        matches!(&self.events[decided], Event::InvocationResolved(e) if e.invocation.as_str() == invocation)
+    }
+
+    /// How many decisions came before that at a place of the journal about the same call, and whether another owner took the
+    /// run over since the last of them, or since the intent.
+    fn before(&self, decided: usize) -> (usize, bool) {
+        let (mut earlier, mut is_taken_over) = (0, false);
+        for event in &self.events[..decided] {
+            match event {
+                Event::ToolInvocationStarted(e) if self.is_about(decided, e.invocation.as_str()) => {
+                    is_taken_over = false;
+                }
+                Event::InvocationResolved(e) if self.is_about(decided, e.invocation.as_str()) => {
+                    (earlier, is_taken_over) = (earlier + 1, false);
+                }
+                Event::RunRequeued(_) => is_taken_over = true,
+                _ => {}
+            }
+        }
+        (earlier, is_taken_over)
+    }
+
     /// How often it was decided to call again under the same key.
     fn retries(&self, is_meant: impl Fn(&str) -> bool) -> usize {
         let again = self.events.iter().filter(|event| match event {
@@ -396,7 +420,7 @@ impl Judge {
 
     /// Every decision about an unknown outcome had a cause, and what was denied did not happen.
     fn effects(&mut self, case: &Case<'_>) {
-        for event in case.events {
+        for (at, event) in case.events.iter().enumerate() {
             let Event::InvocationResolved(e) = event else { continue };
             let key = self.calls.keys().find(|key| is_of(key, &case.run, e.invocation.as_str())).cloned();
             let lines = key.as_ref().map(|key| self.calls[key].clone()).unwrap_or_default();
@@ -420,7 +444,7 @@ impl Judge {
             if e.actor == "operator" {
                 continue;
             }
-            match self.cause(case, &lines, case.retries(|invocation| invocation == e.invocation.as_str())) {
+            match self.cause(case, &lines, at) {
                 Some(cause) => self.figures.count(cause, 1),
                 None => self.wrong(
                     case,
@@ -446,17 +470,19 @@ impl Judge {
     }
 
     /// Why the outcome of a call could not be known: what hit its process before the call was over and its outcome written.
-    fn cause(&self, case: &Case<'_>, lines: &[Line], called_again: usize) -> Option<&'static str> {
+    /// The decision is the event at `decided`.
+    fn cause(&self, case: &Case<'_>, lines: &[Line], decided: usize) -> Option<&'static str> {
         let lease = u64::try_from(self.figures.plan.lease.as_micros()).unwrap();
-        let is_taken_over = case.events.iter().any(|event| matches!(event, Event::RunRequeued(_)));
-        let uncalled =
-            (is_taken_over || case.is_cancelled).then_some("cause of doubt: taken over before its call");
-        let begun = lines.iter().filter(|line| line.deed == Deed::Begin).count();
-        // Calls under a policy of `retry` have one key: where an intent was not called, the first call is another owner's.
-        if begun <= called_again {
+        let calls: Vec<_> = lines.iter().filter(|line| line.deed == Deed::Begin).collect();
+        let (earlier, is_taken_over) = case.before(decided);
+        let uncalled = is_taken_over || case.is_cancelled;
+        let uncalled = uncalled.then_some("cause of doubt: taken over before its call");
+        // Calls under a policy of `retry` have one key. Where one intent of them was not called, nobody knows which.
+        if uncalled.is_some() && calls.len() <= case.retries(|invocation| case.is_about(decided, invocation))
+        {
             return uncalled;
         }
-        let Some(begun) = lines.iter().find(|line| line.deed == Deed::Begin) else { return uncalled };
+        let Some(begun) = calls.get(earlier).or(calls.last()) else { return uncalled };
         let (pid, at) = (begun.pid, begun.at);
         let over = lines
             .iter()

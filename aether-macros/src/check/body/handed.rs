@@ -1,19 +1,27 @@
 //! What a body hands to a call that goes through it: the same questions about its type.
 //!
-//! Promise: where it is taken into a collection with an order of its own, nothing is reported.
+//! Promise: only collections in which everything stays in the order of its arrival are warned of; nothing is asked where the
+//! type may follow from what comes later.
 
 use proc_macro2::Span;
 use syn::spanned::Spanned as _;
 use syn::visit_mut::VisitMut as _;
 use syn::{Expr, ExprCall, Ident, parse_quote};
 
-use super::iteration::{MAPS, Questions, SETS, adapts, gives_value, last_name, place, source};
+use super::iteration::{Questions, adapts, gives_value, last_name, place, source};
 use super::keys;
 use crate::syntax::known_macros;
 
-/// Functions that write a value in the order of its elements, and which of their arguments it is.
+/// Functions of serializers that write a value in the order of its elements, and which of their arguments it is.
 const WRITERS: &[(&str, usize)] =
     &[("to_string", 0), ("to_string_pretty", 0), ("to_vec", 0), ("to_vec_pretty", 0), ("to_writer", 1)];
+
+/// Collections in which everything stays in the order of its arrival.
+const IN_ORDER: &[&str] = &["BinaryHeap", "LinkedList", "String", "Vec", "VecDeque"];
+
+/// Calls that give what is asked of them later.
+const OF_ANY_TYPE: &[&str] =
+    &["collect", "default", "into", "parse", "product", "sum", "try_into", "unwrap_or_default"];
 
 impl Questions<'_> {
     /// What is handed to `zip`, `from_iter`, a serializer, or a macro that prints it.
@@ -30,7 +38,9 @@ impl Questions<'_> {
             Expr::Macro(mac) => {
                 let printed = known_macros::debugged(&mac.mac);
                 for place in printed.iter().filter_map(|printed| place(behind_reference(printed))) {
-                    self.ask(place, last_name(place).unwrap_or_else(|| place.span()), expr);
+                    if self.is_known(place, false) {
+                        self.ask(place, last_name(place).unwrap_or_else(|| place.span()), expr);
+                    }
                 }
             }
             _ => {}
@@ -39,10 +49,32 @@ impl Questions<'_> {
 
     fn ask_argument(&self, at: Span, argument: Option<&mut Expr>) {
         let Some(argument) = argument else { return };
-        if let Some(place) = place(behind_reference(argument)) {
-            self.ask(&place.clone(), at, argument);
-        } else if gives_value(argument) {
-            self.ask_value(at, argument);
+        let is_moved = !matches!(argument, Expr::Reference(_));
+        if let Some(place) = place(behind_reference(argument)).cloned() {
+            if self.is_known(&place, is_moved) {
+                self.ask(&place, at, argument);
+            }
+            return;
+        }
+        let value = match argument {
+            Expr::Reference(reference) => &mut *reference.expr,
+            value => value,
+        };
+        if gives_value(value) && has_type(value) {
+            self.ask_value(at, value);
+        }
+    }
+
+    /// Whether the type of a place is known where it stands: that of a field is. What is moved here is seldom told its type
+    /// by what follows, unless it is a parameter of a closure.
+    fn is_known(&self, place: &Expr, is_moved: bool) -> bool {
+        match place {
+            Expr::Paren(inner) => self.is_known(&inner.expr, is_moved),
+            Expr::Group(inner) => self.is_known(&inner.expr, is_moved),
+            Expr::Path(path) => path.path.get_ident().is_some_and(|name| {
+                self.known.is_written(name) || (is_moved && !self.known.is_of_closure(name))
+            }),
+            _ => true,
         }
     }
 
@@ -55,8 +87,11 @@ impl Questions<'_> {
         };
         let (into, at) = (into.clone(), call.method.span());
         let Some(items) = call.args.first_mut() else { return false };
-        if let Some(place) = taken_in(items) {
-            let place = place.clone();
+        if let Some(place) = taken_in(items).cloned() {
+            let is_moved = !matches!(items, Expr::Reference(_));
+            if !self.is_known(&place, is_moved) {
+                return false;
+            }
             if let Expr::MethodCall(chain) = items {
                 self.visit_arguments(chain);
             }
@@ -65,7 +100,7 @@ impl Questions<'_> {
             *expr = parse_quote!(#krate::__private::asked({ #question }, #expr));
             return true;
         }
-        if !gives_value(items) {
+        if !gives_value(items) || !has_type(items) {
             return false;
         }
         self.visit_expr_mut(items);
@@ -82,7 +117,7 @@ impl Questions<'_> {
         let question = Ident::new("in_any_order", at);
         quote::quote! {
             #[allow(unused_imports)]
-            use #krate::__private::{InAnyOrder as _, InOrderOfArrival as _};
+            use #krate::__private::{InAnyOrder as _, OwnOrder as _};
             #krate::__private::TakesIn(&#into).taken(#items).#question();
         }
     }
@@ -102,8 +137,29 @@ fn taken_in(items: &Expr) -> Option<&Expr> {
         return Some(place);
     }
     let keeps = adapts(items) && keys::assigns_nothing(items) && keys::keeps(items);
-    let is_chained = matches!(items, Expr::MethodCall(call) if call.method == "chain");
-    if keeps && !is_chained { source(items).and_then(place) } else { None }
+    if keeps && !is_chained(items) { source(items).and_then(place) } else { None }
+}
+
+/// Whether something is appended in a chain of calls.
+fn is_chained(chain: &Expr) -> bool {
+    matches!(chain, Expr::MethodCall(call) if call.method == "chain" || is_chained(&call.receiver))
+}
+
+/// Whether a value has a type of its own, and not whichever is asked of it.
+fn has_type(value: &Expr) -> bool {
+    match value {
+        Expr::Try(inner) => has_type(&inner.expr),
+        Expr::Await(inner) => has_type(&inner.base),
+        Expr::MethodCall(call) => !OF_ANY_TYPE.iter().any(|name| call.method == name),
+        Expr::Call(call) => match &*call.func {
+            Expr::Path(function) => {
+                let last = function.path.segments.last();
+                last.is_some_and(|last| !OF_ANY_TYPE.iter().any(|name| last.ident == name))
+            }
+            _ => true,
+        },
+        _ => true,
+    }
 }
 
 /// The name of a function that goes through an argument, and the argument's number: `Vec::from_iter(items)`,
@@ -111,11 +167,9 @@ fn taken_in(items: &Expr) -> Option<&Expr> {
 fn gone_through(call: &ExprCall) -> Option<(Span, usize)> {
     let Expr::Path(function) = &*call.func else { return None };
     let mut segments = function.path.segments.iter().rev();
-    let name = &segments.next()?.ident;
+    let (name, of) = (&segments.next()?.ident, &segments.next()?.ident);
     if name == "from_iter" {
-        let into = segments.next().map(|into| into.ident.to_string()).unwrap_or_default();
-        let has_own_order = MAPS.iter().chain(SETS).any(|own| *own == into);
-        return (!has_own_order && call.args.len() == 1).then_some((name.span(), 0));
+        return IN_ORDER.iter().any(|known| of == known).then_some((name.span(), 0));
     }
     WRITERS.iter().find(|(known, _)| name == known).map(|(_, at)| (name.span(), *at))
 }

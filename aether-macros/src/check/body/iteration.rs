@@ -7,11 +7,12 @@ use proc_macro2::Span;
 use syn::spanned::Spanned as _;
 use syn::visit_mut::{self, VisitMut};
 use syn::{
-    Block, Expr, ExprMethodCall, GenericArgument, Ident, Item, Local, LocalInit, Macro, Member, Pat, Path,
+    Expr, ExprMethodCall, GenericArgument, Ident, Item, ItemFn, Local, LocalInit, Macro, Member, Pat, Path,
     Type, parse_quote,
 };
 
 use super::keys;
+use super::known_types::KnownTypes;
 use super::rules::methods;
 use crate::syntax::arguments::{Arguments, statements};
 use crate::syntax::known_macros;
@@ -25,22 +26,27 @@ const ADAPTERS: &[&str] =
     &["chain", "cloned", "copied", "filter", "filter_map", "flat_map", "flatten", "into_iter", "iter", "map"];
 
 /// Maps whose own order is not that in which they are filled: of two values with one key, the last one stays.
-pub(super) const MAPS: &[&str] = &["BTreeMap", "HashMap"];
+const MAPS: &[&str] = &["BTreeMap", "HashMap"];
 
 /// Sets whose own order is not that in which they are filled.
-pub(super) const SETS: &[&str] = &["BTreeSet", "HashSet"];
+const SETS: &[&str] = &["BTreeSet", "HashSet"];
 
 /// Asks about the type of everything that the body goes through.
-pub(crate) fn ask(body: &mut Block, krate: &Path) {
-    Questions { krate }.visit_block_mut(body);
+pub(crate) fn ask(function: &mut ItemFn, krate: &Path) {
+    let known = KnownTypes::of(&function.sig, &function.block);
+    Questions { krate, known }.visit_block_mut(&mut function.block);
 }
 
 pub(super) struct Questions<'a> {
     pub(super) krate: &'a Path,
+    pub(super) known: KnownTypes,
 }
 
 impl VisitMut for Questions<'_> {
     fn visit_expr_mut(&mut self, expr: &mut Expr) {
+        if has_attributes(expr) {
+            return visit_mut::visit_expr_mut(self, expr);
+        }
         if let Expr::MethodCall(call) = expr
             && ends_without_order(call)
         {
@@ -104,7 +110,9 @@ impl VisitMut for Questions<'_> {
     }
 
     fn visit_macro_mut(&mut self, mac: &mut Macro) {
-        if !known_macros::is_transparent(mac) || statements(mac).is_some() {
+        // Some print what stands in them.
+        if !known_macros::is_transparent(mac) || known_macros::prints_itself(mac) || statements(mac).is_some()
+        {
             return;
         }
         let mut arguments = Arguments::of(mac);
@@ -150,6 +158,17 @@ impl Questions<'_> {
             receiver => self.visit_expr_mut(receiver),
         }
     }
+}
+
+/// Whether an attribute is on a call: what it decides is decided of all of the statement, and of nothing around the call.
+fn has_attributes(expr: &Expr) -> bool {
+    let attributes = match expr {
+        Expr::MethodCall(call) => &call.attrs,
+        Expr::Call(call) => &call.attrs,
+        Expr::Macro(mac) => &mac.attrs,
+        _ => return false,
+    };
+    !attributes.is_empty()
 }
 
 /// Whether it is `cx.each(items, body)`: each item gets a branch, numbered in the order of the items.

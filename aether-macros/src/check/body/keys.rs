@@ -20,7 +20,7 @@ pub(crate) fn keeps(chain: &Expr) -> bool {
 /// Whether the closures of a chain of calls change nothing: one that counts would count in another order.
 pub(crate) fn assigns_nothing(chain: &Expr) -> bool {
     let Expr::MethodCall(call) = chain else { return true };
-    let assigns = |argument: &Expr| matches!(argument, Expr::Closure(closure) if assigns(&closure.body));
+    let assigns = |argument: &Expr| matches!(argument, Expr::Closure(_)) && assigns(argument);
     !call.args.iter().any(assigns) && assigns_nothing(&call.receiver)
 }
 
@@ -104,21 +104,45 @@ impl<'ast> Visit<'ast> for Names<'_> {
     }
 }
 
-/// Whether something is assigned in an expression.
+/// Whether an expression assigns something that it has not bound itself.
 pub(crate) fn assigns(expr: &Expr) -> bool {
-    #[derive(Default)]
-    struct Assignments(bool);
-    impl<'ast> Visit<'ast> for Assignments {
-        fn visit_expr_assign(&mut self, _: &'ast ExprAssign) {
-            self.0 = true;
+    struct Assignments<'a> {
+        of: &'a Expr,
+        found: bool,
+    }
+    impl Assignments<'_> {
+        fn note(&mut self, place: &Expr) {
+            let is_own = root(place).is_some_and(|name| is_bound(name, |names| names.visit_expr(self.of)));
+            self.found |= !is_own;
+        }
+    }
+    impl<'ast> Visit<'ast> for Assignments<'_> {
+        fn visit_expr_assign(&mut self, expr: &'ast ExprAssign) {
+            self.note(&expr.left);
+            visit::visit_expr_assign(self, expr);
         }
 
         fn visit_expr_binary(&mut self, expr: &'ast ExprBinary) {
-            self.0 |= is_assignment(expr.op);
+            if is_assignment(expr.op) {
+                self.note(&expr.left);
+            }
             visit::visit_expr_binary(self, expr);
         }
     }
-    let mut found = Assignments::default();
+    let mut found = Assignments { of: expr, found: false };
     found.visit_expr(expr);
-    found.0
+    found.found
+}
+
+/// The variable in which a place is.
+fn root(place: &Expr) -> Option<&Ident> {
+    match place {
+        Expr::Paren(inner) => root(&inner.expr),
+        Expr::Group(inner) => root(&inner.expr),
+        Expr::Field(field) => root(&field.base),
+        Expr::Index(index) => root(&index.expr),
+        Expr::Unary(inner) => root(&inner.expr),
+        Expr::Path(path) => path.path.get_ident(),
+        _ => None,
+    }
 }

@@ -6,6 +6,7 @@ pub(crate) mod context;
 mod handed;
 pub(crate) mod iteration;
 mod keys;
+mod known_types;
 pub(crate) mod linear;
 pub(crate) mod lint;
 pub(crate) mod locals;

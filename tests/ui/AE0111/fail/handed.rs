@@ -9,6 +9,7 @@ use aether::prelude::*;
 struct Claim {
     tags: HashMap<String, u32>,
     names: HashSet<String>,
+    notes: Vec<String>,
 }
 
 #[step(effect = "read")]
@@ -34,6 +35,10 @@ async fn flow(cx: &mut Cx, mut claim: Claim) -> Result<Vec<String>> {
         place += 1;
         place < 3
     });
+    let names: HashSet<String> = claim.names.clone();
+    told.push(format!("{names:?} {:?}", &claim.tags));
+    told.extend(claim.notes.iter().chain(&claim.names).cloned());
+    told.extend((0..3).zip(&claim.names.clone()).map(|(_, name)| name.clone()));
     let mut kept = Vec::new();
     kept.extend(claim.tags.keys().cloned());
     told.extend([text, written]);

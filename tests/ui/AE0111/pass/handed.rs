@@ -40,6 +40,7 @@ async fn flow(cx: &mut Cx, claim: Claim) -> Result<Vec<String>> {
     told.extend(names);
     told.extend(claim.notes.clone());
     told.extend(told.clone());
+    told.extend(claim.tags.keys().map(|tag| tag.to_owned()).collect::<BTreeSet<_>>());
     let boxed = Box::new(claim.notes);
     let numbered: Vec<(usize, &String)> = (0..9).zip(boxed.iter()).collect();
     let text = serde_json::to_string(&*boxed).unwrap_or_default();
@@ -60,6 +61,72 @@ async fn given(cx: &mut Cx, mut tags: HashMap<String, u32>, lists: [Vec<String>;
     let list = lines(cx, first.len()).await?;
     first.extend(list.iter().map(|line| line.to_uppercase()));
     Ok(format!("{first:?} {:?} {}", list, serde_json::to_string_pretty(&first).unwrap_or_default()))
+}
+
+struct Sorted(Vec<String>);
+
+impl Extend<String> for Sorted {
+    fn extend<I: IntoIterator<Item = String>>(&mut self, names: I) {
+        self.0.extend(names);
+        self.0.sort();
+    }
+}
+
+#[derive(Default)]
+struct Totals(u32);
+
+impl Totals {
+    fn extend(&mut self, other: Totals) {
+        self.0 += other.0;
+    }
+}
+
+impl From<u32> for Totals {
+    fn from(count: u32) -> Self {
+        Self(count)
+    }
+}
+
+#[step(effect = "tool")]
+async fn settle(_cx: &mut StepCx, names: Vec<String>) -> Result<()> {
+    drop(names);
+    Ok(())
+}
+
+fn to_vec(given: &mut Vec<String>, name: String) -> usize {
+    given.push(name);
+    given.len()
+}
+
+/// Types that follow from what comes later, attributes, and collections of one's own.
+#[workflow]
+async fn inferred(cx: &mut Cx, mut claim: Claim) -> Result<String> {
+    let answer = cx.signal("names").await?;
+    let mut told = vec![format!("{answer:?}")];
+    settle(cx, answer).await?;
+    let show = |value| serde_json::to_string(&value).unwrap_or_default();
+    told.push(show(claim.notes.clone()));
+    let mut take = |names| told.extend(names);
+    take(claim.notes.clone());
+    let mut totals = Totals::default();
+    totals.extend(3.into());
+    totals.extend(Default::default());
+    #[cfg(any())]
+    told.extend(missing());
+    #[cfg(any())]
+    claim.tags.drain();
+    let mut sorted = Sorted(Vec::new());
+    sorted.extend(claim.names.clone());
+    let mut boxed = Box::new(BTreeSet::new());
+    boxed.extend(claim.names.clone());
+    claim.tags.retain(|_, count| {
+        let less = *count / 2;
+        *count -= less;
+        *count > 1
+    });
+    assert!(claim.notes.iter().next().is_some(), "{:?} is empty", claim.notes);
+    let count = to_vec(&mut told, format!("{} {:?} {:?} {:>width$}", totals.0, sorted.0, boxed, 7, width = 3));
+    Ok(format!("{count} {0:?} {0}", told.len()))
 }
 
 fn main() {}
