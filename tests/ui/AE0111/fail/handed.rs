@@ -12,6 +12,8 @@ struct Claim {
     notes: Vec<String>,
 }
 
+type Names = HashSet<String>;
+
 #[step(effect = "read")]
 async fn counts(_cx: &mut StepCx) -> Result<HashMap<String, u32>> {
     Ok(HashMap::new())
@@ -35,7 +37,7 @@ async fn flow(cx: &mut Cx, mut claim: Claim) -> Result<Vec<String>> {
         place += 1;
         place < 3
     });
-    let names: HashSet<String> = claim.names.clone();
+    let names: Names = claim.names.clone();
     told.push(format!("{names:?} {:?}", &claim.tags));
     told.extend(claim.notes.iter().chain(&claim.names).cloned());
     told.extend((0..3).zip(&claim.names.clone()).map(|(_, name)| name.clone()));
