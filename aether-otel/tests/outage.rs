@@ -263,7 +263,7 @@ async fn a_backfill_goes_on_behind_a_run_that_is_refused() {
     assert_all_there(&ids, &collector);
 
     // Where nothing is taken at all, it is not the runs.
-    let nowhere = aether::otel::otlp::http("http://127.0.0.1:1/v1/traces").unwrap();
+    let nowhere = aether::otel::otlp::grpc("http://127.0.0.1:1").unwrap();
     let telemetry = aether::otel::Telemetry::builder().spans_to(nowhere).start(&engine);
     let error = telemetry.backfill(jiff::Timestamp::UNIX_EPOCH).await.unwrap_err();
     assert!(matches!(error, TelemetryError::Export { .. }), "{error:?}");
