@@ -5,7 +5,7 @@
 #![allow(rustdoc::broken_intra_doc_links, reason = "the codes of diagnostics stand in brackets")]
 #![expect(clippy::disallowed_types, reason = "the standard library's own types are what is asked about")]
 
-use std::collections::{BinaryHeap, HashMap, HashSet, LinkedList, VecDeque};
+use std::collections::{HashMap, HashSet, LinkedList, VecDeque};
 use std::sync::Arc;
 
 /// Something that a body goes through, whose type is asked: `GoneThrough(&place).in_any_order()` is deprecated for the hash
@@ -77,8 +77,6 @@ in_order_of_arrival!(impl<T> TakesIn<'_, VecDeque<T>>);
 in_order_of_arrival!(impl<T> TakesIn<'_, &mut VecDeque<T>>);
 in_order_of_arrival!(impl<T> TakesIn<'_, LinkedList<T>>);
 in_order_of_arrival!(impl<T> TakesIn<'_, &mut LinkedList<T>>);
-in_order_of_arrival!(impl<T> TakesIn<'_, BinaryHeap<T>>);
-in_order_of_arrival!(impl<T> TakesIn<'_, &mut BinaryHeap<T>>);
 
 /// The value itself, after the question about its type.
 pub fn asked<T>((): (), value: T) -> T {

@@ -6,10 +6,11 @@
 use proc_macro2::Span;
 use syn::spanned::Spanned as _;
 use syn::visit_mut::VisitMut as _;
-use syn::{Expr, ExprCall, Ident, parse_quote};
+use syn::{Expr, ExprCall, Ident, Member, parse_quote};
 
 use super::iteration::{Questions, adapts, gives_value, last_name, place, source};
 use super::keys;
+use super::known_types::has_type;
 use crate::syntax::known_macros;
 
 /// Functions of serializers that write a value in the order of its elements, and which of their arguments it is.
@@ -17,11 +18,11 @@ const WRITERS: &[(&str, usize)] =
     &[("to_string", 0), ("to_string_pretty", 0), ("to_vec", 0), ("to_vec_pretty", 0), ("to_writer", 1)];
 
 /// Collections in which everything stays in the order of its arrival.
-const IN_ORDER: &[&str] = &["BinaryHeap", "LinkedList", "String", "Vec", "VecDeque"];
+const IN_ORDER: &[&str] = &["LinkedList", "String", "Vec", "VecDeque"];
 
-/// Calls that give what is asked of them later.
-const OF_ANY_TYPE: &[&str] =
-    &["collect", "default", "into", "parse", "product", "sum", "try_into", "unwrap_or_default"];
+/// Serializers that keep the order of a map.
+const SERIALIZERS: &[&str] =
+    &["bincode", "postcard", "rmp_serde", "ron", "serde_json", "serde_yaml", "simd_json", "sonic_rs", "toml"];
 
 impl Questions<'_> {
     /// What is handed to `zip`, `from_iter`, a serializer, or a macro that prints it.
@@ -38,7 +39,7 @@ impl Questions<'_> {
             Expr::Macro(mac) => {
                 let printed = known_macros::debugged(&mac.mac);
                 for place in printed.iter().filter_map(|printed| place(behind_reference(printed))) {
-                    if self.is_known(place, false) {
+                    if self.is_known(place) {
                         self.ask(place, last_name(place).unwrap_or_else(|| place.span()), expr);
                     }
                 }
@@ -49,9 +50,8 @@ impl Questions<'_> {
 
     fn ask_argument(&self, at: Span, argument: Option<&mut Expr>) {
         let Some(argument) = argument else { return };
-        let is_moved = !matches!(argument, Expr::Reference(_));
         if let Some(place) = place(behind_reference(argument)).cloned() {
-            if self.is_known(&place, is_moved) {
+            if self.is_known(&place) {
                 self.ask(&place, at, argument);
             }
             return;
@@ -65,16 +65,14 @@ impl Questions<'_> {
         }
     }
 
-    /// Whether the type of a place is known where it stands: that of a field is. What is moved here is seldom told its type
-    /// by what follows, unless it is a parameter of a closure.
-    fn is_known(&self, place: &Expr, is_moved: bool) -> bool {
+    /// Whether the type of a place is known where it stands: that of a named field is.
+    fn is_known(&self, place: &Expr) -> bool {
         match place {
-            Expr::Paren(inner) => self.is_known(&inner.expr, is_moved),
-            Expr::Group(inner) => self.is_known(&inner.expr, is_moved),
-            Expr::Path(path) => path.path.get_ident().is_some_and(|name| {
-                self.known.is_written(name) || (is_moved && !self.known.is_of_closure(name))
-            }),
-            _ => true,
+            Expr::Paren(inner) => self.is_known(&inner.expr),
+            Expr::Group(inner) => self.is_known(&inner.expr),
+            Expr::Path(path) => path.path.get_ident().is_some_and(|name| self.known.has(name)),
+            Expr::Field(field) => matches!(field.member, Member::Named(_)) || self.is_known(&field.base),
+            _ => false,
         }
     }
 
@@ -88,8 +86,7 @@ impl Questions<'_> {
         let (into, at) = (into.clone(), call.method.span());
         let Some(items) = call.args.first_mut() else { return false };
         if let Some(place) = taken_in(items).cloned() {
-            let is_moved = !matches!(items, Expr::Reference(_));
-            if !self.is_known(&place, is_moved) {
+            if !self.is_known(&place) {
                 return false;
             }
             if let Expr::MethodCall(chain) = items {
@@ -145,23 +142,6 @@ fn is_chained(chain: &Expr) -> bool {
     matches!(chain, Expr::MethodCall(call) if call.method == "chain" || is_chained(&call.receiver))
 }
 
-/// Whether a value has a type of its own, and not whichever is asked of it.
-fn has_type(value: &Expr) -> bool {
-    match value {
-        Expr::Try(inner) => has_type(&inner.expr),
-        Expr::Await(inner) => has_type(&inner.base),
-        Expr::MethodCall(call) => !OF_ANY_TYPE.iter().any(|name| call.method == name),
-        Expr::Call(call) => match &*call.func {
-            Expr::Path(function) => {
-                let last = function.path.segments.last();
-                last.is_some_and(|last| !OF_ANY_TYPE.iter().any(|name| last.ident == name))
-            }
-            _ => true,
-        },
-        _ => true,
-    }
-}
-
 /// The name of a function that goes through an argument, and the argument's number: `Vec::from_iter(items)`,
 /// `serde_json::to_string(&value)`.
 fn gone_through(call: &ExprCall) -> Option<(Span, usize)> {
@@ -171,5 +151,6 @@ fn gone_through(call: &ExprCall) -> Option<(Span, usize)> {
     if name == "from_iter" {
         return IN_ORDER.iter().any(|known| of == known).then_some((name.span(), 0));
     }
-    WRITERS.iter().find(|(known, _)| name == known).map(|(_, at)| (name.span(), *at))
+    let (_, argument) = WRITERS.iter().find(|(known, _)| name == known)?;
+    SERIALIZERS.iter().any(|known| of == known).then_some((name.span(), *argument))
 }

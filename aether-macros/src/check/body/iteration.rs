@@ -7,8 +7,8 @@ use proc_macro2::Span;
 use syn::spanned::Spanned as _;
 use syn::visit_mut::{self, VisitMut};
 use syn::{
-    Expr, ExprMethodCall, GenericArgument, Ident, Item, ItemFn, Local, LocalInit, Macro, Member, Pat, Path,
-    Type, parse_quote,
+    Expr, ExprClosure, ExprConst, ExprMethodCall, GenericArgument, Ident, Item, ItemFn, Local, LocalInit,
+    Macro, Member, Pat, Path, Type, parse_quote,
 };
 
 use super::keys;
@@ -34,12 +34,14 @@ const SETS: &[&str] = &["BTreeSet", "HashSet"];
 /// Asks about the type of everything that the body goes through.
 pub(crate) fn ask(function: &mut ItemFn, krate: &Path) {
     let known = KnownTypes::of(&function.sig, &function.block);
-    Questions { krate, known }.visit_block_mut(&mut function.block);
+    Questions { krate, known, depth: 0 }.visit_block_mut(&mut function.block);
 }
 
 pub(super) struct Questions<'a> {
     pub(super) krate: &'a Path,
     pub(super) known: KnownTypes,
+    /// In so many closures.
+    depth: usize,
 }
 
 impl VisitMut for Questions<'_> {
@@ -70,7 +72,7 @@ impl VisitMut for Questions<'_> {
             Expr::MethodCall(call)
                 if methods::iterates(&call.method.to_string()) && !is_in_any_order(call) =>
             {
-                if let Some(place) = place(&call.receiver) {
+                if let Some(place) = place(&call.receiver).filter(|place| !self.is_borrowed_through(place)) {
                     let (place, at) = (place.clone(), call.method.span());
                     self.ask(&place, at, expr);
                 }
@@ -80,10 +82,12 @@ impl VisitMut for Questions<'_> {
                     Expr::Reference(reference) => &reference.expr,
                     expr => expr,
                 };
-                if let Some(place) = place(gone_through) {
+                if let Some(place) = place(gone_through).filter(|place| !self.is_of_closure(place)) {
                     let (place, at) = (place.clone(), last_name(place).unwrap_or_else(|| place.span()));
                     self.ask(&place, at, &mut each.expr);
-                } else if !matches!(gone_through, Expr::Range(_) | Expr::Array(_) | Expr::Lit(_)) {
+                } else if place(gone_through).is_none()
+                    && !matches!(gone_through, Expr::Range(_) | Expr::Array(_) | Expr::Lit(_))
+                {
                     self.ask_value(gone_through.span(), &mut each.expr);
                 }
             }
@@ -121,10 +125,28 @@ impl VisitMut for Questions<'_> {
         mac.tokens = arguments.into_tokens();
     }
 
+    fn visit_expr_closure_mut(&mut self, closure: &mut ExprClosure) {
+        self.depth += 1;
+        visit_mut::visit_expr_closure_mut(self, closure);
+        self.depth -= 1;
+    }
+
+    fn visit_expr_const_mut(&mut self, _: &mut ExprConst) {}
+
     fn visit_item_mut(&mut self, _: &mut Item) {}
 }
 
 impl Questions<'_> {
+    /// Whether a question about a place would borrow a variable of an outer closure, and the code only what that refers to.
+    fn is_borrowed_through(&self, place: &Expr) -> bool {
+        self.depth > 1 && keys::root(place).is_some_and(|name| self.known.is_of_closure(name))
+    }
+
+    /// Whether a place is a variable of a closure, whose type may follow from a later call.
+    fn is_of_closure(&self, place: &Expr) -> bool {
+        matches!(place, Expr::Path(path) if path.path.get_ident().is_some_and(|name| self.known.is_of_closure(name)))
+    }
+
     pub(super) fn ask(&self, place: &Expr, at: Span, value: &mut Expr) {
         let krate = self.krate;
         let question = Ident::new("in_any_order", at);

@@ -135,7 +135,7 @@ pub(crate) fn assigns(expr: &Expr) -> bool {
 }
 
 /// The variable in which a place is.
-fn root(place: &Expr) -> Option<&Ident> {
+pub(super) fn root(place: &Expr) -> Option<&Ident> {
     match place {
         Expr::Paren(inner) => root(&inner.expr),
         Expr::Group(inner) => root(&inner.expr),

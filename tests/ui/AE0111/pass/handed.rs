@@ -108,6 +108,32 @@ async fn inferred(cx: &mut Cx, mut claim: Claim) -> Result<String> {
     told.push(show(claim.notes.clone()));
     let mut take = |names| told.extend(names);
     take(claim.notes.clone());
+    let pair = (cx.signal("one").await?, 1);
+    told.push(format!("{:?}", pair.0));
+    settle(cx, pair.0).await?;
+    let extra = cx.signal("extra").await?;
+    if told.len() > 3 {
+        told.extend(extra);
+    } else {
+        settle(cx, extra).await?;
+    }
+    let inferred = |value: &_| serde_json::to_string(value).unwrap_or_default();
+    told.push(inferred(&claim.notes));
+    let mut first = |pair| {
+        let (names, _) = pair;
+        told.extend(names);
+    };
+    first((claim.notes.clone(), 1));
+    let mut each = |names| {
+        for name in names {
+            told.push(name);
+        }
+    };
+    each(claim.notes.clone());
+    let lists = [vec![1_u32, 2], vec![3]];
+    let most: Vec<u32> =
+        lists.iter().flat_map(|list| (1..3).map(|n| list.iter().copied().fold(n, u32::max))).collect();
+    told.push(format!("{most:?}"));
     let mut totals = Totals::default();
     totals.extend(3.into());
     totals.extend(Default::default());
