@@ -3,7 +3,6 @@
 //! Promise: a statement reads the same in both ways: each parameter names its type where it stands first (`$1::int8`). A
 //! transaction that is dropped before its end makes the connection unusable, so that nothing is written by mistake.
 
-use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -14,14 +13,12 @@ use tokio_postgres::{Client, Error, Row, Statement};
 
 use crate::error::{Failure, OpError, failure};
 use crate::options::PostgresOptions;
+use crate::recent::Recent;
 use crate::schema::quoted;
 use crate::silence::Silence;
 
 /// A parameter of a statement.
 pub(crate) type Param<'p> = &'p (dyn ToSql + Sync);
-
-/// More prepared statements than this are forgotten: lists make theirs from what they filter. Writers have fewer.
-const STATEMENTS: usize = 500;
 
 /// The planner sees arrays of unknown length and tables that may still be empty, and its plan is kept: on a new database
 /// it would scan `runs` until it is analyzed. Leave it the index.
@@ -46,7 +43,7 @@ const READ_COMMITTED: &str = "SET default_transaction_isolation = 'read committe
 pub(crate) struct Connection {
     client: Client,
     schema: String,
-    statements: Mutex<HashMap<String, Statement>>,
+    statements: Mutex<Recent<Statement>>,
     /// Behind a pooler: what begins each transaction.
     prelude: Option<String>,
     portable: bool,
@@ -201,7 +198,7 @@ impl Connection {
 
     /// Whether a statement needs no preparation.
     pub(crate) fn is_prepared(&self, sql: &str) -> bool {
-        let known = || self.statements.lock().unwrap_or_else(PoisonError::into_inner).contains_key(sql);
+        let known = || self.statements.lock().unwrap_or_else(PoisonError::into_inner).get(sql).is_some();
         self.prelude.is_some() || known()
     }
 
@@ -215,16 +212,12 @@ impl Connection {
     }
 
     async fn statement(&self, sql: &str) -> Result<Statement, Error> {
-        let known = self.statements.lock().unwrap_or_else(PoisonError::into_inner).get(sql).cloned();
+        let known = self.statements.lock().unwrap_or_else(PoisonError::into_inner).get(sql);
         if let Some(statement) = known {
             return Ok(statement);
         }
         let statement = self.client.prepare_typed(sql, &types(sql)).await?;
-        let mut statements = self.statements.lock().unwrap_or_else(PoisonError::into_inner);
-        if statements.len() >= STATEMENTS {
-            statements.clear();
-        }
-        statements.insert(sql.to_owned(), statement.clone());
+        self.statements.lock().unwrap_or_else(PoisonError::into_inner).keep(sql, statement.clone());
         Ok(statement)
     }
 }

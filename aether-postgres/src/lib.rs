@@ -39,6 +39,7 @@ mod prepare;
 mod purge;
 mod queues;
 mod readable;
+mod recent;
 mod reservations;
 mod row;
 mod runs;

@@ -22,7 +22,7 @@ use crate::writer::batch::{Creation, Group, Item, Write, first_head};
 use crate::writer::columns::{
     Acquires, Changes, Closes, Consumes, Creates, Frames, Given, Groups, Hash, Labels, Opens, Settles,
 };
-use crate::writer::sql::{self, ENDS, Parts, RUNS, WAITS};
+use crate::writer::sql::{self, Changed, Created, ENDS, Parts, RUNS, WAITS};
 
 /// Each number of frames has a statement of its own, which is prepared once.
 const FEW: usize = 3;
@@ -93,7 +93,16 @@ impl<'a> CreateArrays<'a> {
 
     /// The statement for these runs.
     pub(crate) fn sql(&self) -> Arc<str> {
-        sql::create(self.given(), self.labels.rows > 0)
+        let (given, runs) = (self.given(), &self.runs);
+        let is_plain = runs.owner.iter().all(Option::is_some)
+            && runs.queue.iter().all(Option::is_none)
+            && runs.parent_epoch.iter().all(Option::is_none)
+            && runs.decided.iter().all(Option::is_none);
+        sql::create(Created {
+            given,
+            labelled: self.labels.rows > 0,
+            plain: given != Given::Arrays && is_plain,
+        })
     }
 
     fn given(&self) -> Given {
@@ -347,19 +356,27 @@ impl<'a> Arrays<'a> {
     /// Which parts the statement needs.
     fn parts(&self) -> Parts {
         let within = |(key, store_wide): (&Option<&str>, &bool)| key.is_some() && !store_wide;
+        let (frames, small, changes) = (self.frames.rows, self.is_small(), &self.changes);
+        let is_end = changes.due.iter().all(|due| *due == ENDS)
+            && changes.code.iter().all(Option::is_none)
+            && changes.parent.iter().all(Option::is_none);
         Parts {
-            frames: if self.is_small() { Given::Rows(self.frames.rows) } else { Given::Arrays },
+            given: if small { Given::Rows(1) } else { Given::Arrays },
+            frames: if small && frames <= FEW { Given::Rows(frames) } else { Given::Arrays },
             acquires: self.acquires.rows > 0,
             business: self.acquires.business_key.iter().zip(&self.acquires.store_wide).any(within),
             settles: self.settles.rows > 0,
-            changes: self.changes.rows > 0,
+            changes: (self.changes.rows > 0).then_some(match small && is_end {
+                true => Changed::End,
+                false => Changed::Any,
+            }),
             consumes: self.consumes.rows > 0,
             opens: self.opens.rows > 0,
             closes: self.closes.rows > 0,
         }
     }
 
-    /// Whether it is a few frames of one run, and no more than one of all else.
+    /// Whether it is about one run, with no more than one row of each kind beside the frames.
     fn is_small(&self) -> bool {
         let others = [
             self.acquires.rows,
@@ -369,16 +386,13 @@ impl<'a> Arrays<'a> {
             self.opens.rows,
             self.closes.rows,
         ];
-        !self.arrays_only
-            && self.groups.rows == 1
-            && self.frames.rows <= FEW
-            && others.iter().all(|rows| *rows <= 1)
+        !self.arrays_only && self.groups.rows == 1 && others.iter().all(|rows| *rows <= 1)
     }
 
     /// The parameters of the statement.
     pub(crate) fn params(&self) -> Vec<Param<'_>> {
         let (parts, mut params) = (self.parts(), Vec::with_capacity(64));
-        let given = parts.given();
+        let given = parts.given;
         self.groups.params(given, &mut params);
         self.frames.params(parts.frames, &mut params);
         if parts.acquires {
@@ -390,7 +404,7 @@ impl<'a> Arrays<'a> {
         if parts.consumes {
             self.consumes.params(given, &mut params);
         }
-        if parts.changes {
+        if parts.changes.is_some() {
             self.changes.params(given, &mut params);
         }
         if parts.opens {

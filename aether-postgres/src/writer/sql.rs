@@ -21,6 +21,8 @@ use crate::writer::columns::{
 /// What the appends of a batch ask for beside their frames. Most batches ask for little, and their statement is short.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Parts {
+    /// How all rows but the frames are given: one of each kind, where all is about one run.
+    pub(crate) given: Given,
     /// How the frames are given.
     pub(crate) frames: Given,
     /// Ledger rows are acquired.
@@ -30,7 +32,7 @@ pub(crate) struct Parts {
     /// Ledger rows are changed.
     pub(crate) settles: bool,
     /// Status or code changes.
-    pub(crate) changes: bool,
+    pub(crate) changes: Option<Changed>,
     /// Messages are consumed.
     pub(crate) consumes: bool,
     /// Waits are opened.
@@ -39,39 +41,70 @@ pub(crate) struct Parts {
     pub(crate) closes: bool,
 }
 
-impl Parts {
-    /// How all rows but the frames are given: one of each kind, where the frames are a few of one run.
-    pub(crate) fn given(self) -> Given {
-        match self.frames {
-            Given::Arrays => Given::Arrays,
-            Given::Rows(_) => Given::Rows(1),
-        }
-    }
+/// What changes of status and code bring with them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Changed {
+    /// A run ends that has no parent, which is what happens to each: the other parts would find nothing.
+    End,
+    Any,
+}
+
+/// What the creations of a batch ask for beside their rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Created {
+    /// How the runs are given.
+    pub(crate) given: Given,
+    /// Some have labels.
+    pub(crate) labelled: bool,
+    /// The creator advances the run, which is in no queue and rests on nothing: neither on a parent that must still be held,
+    /// nor on what was decided.
+    pub(crate) plain: bool,
 }
 
 /// Gives the places of the runs that are new. A parent that a creator must hold, and what a creation rests on, are looked at
 /// in the same statement; the latter cannot change before it is written. Each text is made once.
-pub(crate) fn create(given: Given, labelled: bool) -> Arc<str> {
-    static KNOWN: Known<(Given, bool)> = Known::new(BTreeMap::new());
-    known(&KNOWN, (given, labelled), |(given, labelled)| create_text(given, labelled))
+pub(crate) fn create(created: Created) -> Arc<str> {
+    static KNOWN: Known<Created> = Known::new(BTreeMap::new());
+    known(&KNOWN, created, create_text)
 }
 
-fn create_text(given: Given, labelled: bool) -> String {
-    let mut next = 1;
+fn create_text(created: Created) -> String {
+    let (given, mut next) = (created.given, 1);
     let runs = table(given, "c", Creates::COLUMNS, &mut next);
     let new = match given {
         Given::Arrays => "(place IN (SELECT place FROM made)) IS TRUE",
         Given::Rows(_) => "EXISTS (SELECT 1 FROM made)",
     };
-    let labels = match labelled {
-        true => format!(
-            ", labelled AS (INSERT INTO labels(key, value, place, shard, run)
+    let (mut conditions, mut writes) = (String::new(), String::new());
+    if !created.plain {
+        conditions += "
+                AND (parent_epoch IS NULL OR (SELECT p.epoch = c.parent_epoch AND NOT p.final FROM journal p
+                    WHERE p.shard = c.parent_shard AND p.run = c.parent ORDER BY p.frame DESC LIMIT 1))
+                AND (c.decided_key IS NULL OR EXISTS (SELECT 1 FROM keyed_starts k
+                    WHERE k.name = c.decided_key AND k.revision = c.decided FOR SHARE))
+                AND (c.decided_schedule IS NULL OR EXISTS (SELECT 1 FROM schedules s
+                    WHERE s.name = c.decided_schedule AND s.revision = c.decided FOR SHARE))";
+        writes += &format!(
+            ",
+        known AS (INSERT INTO queues(queue, time, served, looked)
+            SELECT DISTINCT c.queue, 0, 0, '' FROM c WHERE c.queue IS NOT NULL
+                AND NOT EXISTS (SELECT 1 FROM queues q WHERE q.queue = c.queue)
+            ORDER BY c.queue ON CONFLICT DO NOTHING),
+        waiting AS (INSERT INTO due(shard, run, wake_at, code, seq, notified, queue, ready, queue_key, begun, rank, place)
+            SELECT shard, run, wake_at, code, 0, false, queue,
+                CASE WHEN queue IS NOT NULL AND wake_at <= created_at THEN wake_at END, queue_key, false, rank, place FROM c
+            WHERE owner IS NULL AND {new})"
+        );
+    }
+    if created.labelled {
+        writes += &format!(
+            ",
+        labelled AS (INSERT INTO labels(key, value, place, shard, run)
                 SELECT key, value, place, shard, run FROM {}
                 WHERE {new})",
             Given::Arrays.rows("l", Labels::COLUMNS, &mut next)
-        ),
-        false => String::new(),
-    };
+        );
+    }
     format!(
         "WITH {runs},
         made AS (INSERT INTO runs(shard, id, place, workflow, version, code, parked, status, digest, parent, created_at,
@@ -80,25 +113,11 @@ fn create_text(given: Given, labelled: bool) -> String {
                 traceparent, epoch, owner, terms, queue, queue_key, rank, queue IS NOT NULL AND owner IS NOT NULL,
                 queue IS NOT NULL AND owner IS NOT NULL,
                 CASE WHEN queue IS NOT NULL AND owner IS NOT NULL THEN created_at END, lapses_at FROM c
-            WHERE (parent_epoch IS NULL OR (SELECT p.epoch = c.parent_epoch AND NOT p.final FROM journal p
-                WHERE p.shard = c.parent_shard AND p.run = c.parent ORDER BY p.frame DESC LIMIT 1))
-                AND (c.decided_key IS NULL OR EXISTS (SELECT 1 FROM keyed_starts k
-                    WHERE k.name = c.decided_key AND k.revision = c.decided FOR SHARE))
-                AND (c.decided_schedule IS NULL OR EXISTS (SELECT 1 FROM schedules s
-                    WHERE s.name = c.decided_schedule AND s.revision = c.decided FOR SHARE))
-                AND NOT EXISTS (SELECT 1 FROM buckets b WHERE b.shard = c.shard AND b.away)
+            WHERE NOT EXISTS (SELECT 1 FROM buckets b WHERE b.shard = c.shard AND b.away){conditions}
             ON CONFLICT (shard, id) DO NOTHING RETURNING place),
         framed AS (INSERT INTO journal(shard, run, frame, position, count, at, epoch, final, events, chain)
             SELECT shard, run, 0, 0, count, created_at, epoch, false, events, chain FROM c
-            WHERE {new}),
-        known AS (INSERT INTO queues(queue, time, served, looked)
-            SELECT DISTINCT c.queue, 0, 0, '' FROM c WHERE c.queue IS NOT NULL
-                AND NOT EXISTS (SELECT 1 FROM queues q WHERE q.queue = c.queue)
-            ORDER BY c.queue ON CONFLICT DO NOTHING),
-        waiting AS (INSERT INTO due(shard, run, wake_at, code, seq, notified, queue, ready, queue_key, begun, rank, place)
-            SELECT shard, run, wake_at, code, 0, false, queue,
-                CASE WHEN queue IS NOT NULL AND wake_at <= created_at THEN wake_at END, queue_key, false, rank, place FROM c
-            WHERE owner IS NULL AND {new}){labels}
+            WHERE {new}){writes}
         SELECT place FROM made"
     )
 }
@@ -118,7 +137,7 @@ fn known<Key: Copy + Ord>(texts: &Known<Key>, key: Key, text: impl FnOnce(Key) -
 }
 
 fn append_text(parts: Parts) -> String {
-    let (given, mut next) = (parts.given(), 1);
+    let (given, mut next) = (parts.given, 1);
     let ok = passed(given);
     let groups = table(given, "g", Groups::COLUMNS, &mut next);
     let frames = parts.frames.rows("f", Frames::COLUMNS, &mut next);
@@ -136,8 +155,8 @@ fn append_text(parts: Parts) -> String {
                 WHERE i.shard = c.shard AND i.run = c.run AND i.seq = c.seq AND i.consumed IS NULL AND {ok})"
         );
     }
-    if parts.changes {
-        change(parts, &mut next, &mut looks, &mut conditions, &mut writes);
+    if let Some(changed) = parts.changes {
+        change(parts, changed, &mut next, &mut looks, &mut conditions, &mut writes);
     }
     if parts.opens {
         writes += &format!(
@@ -199,7 +218,7 @@ fn absent(given: Given, table: &str) -> String {
 }
 
 fn acquire(parts: Parts, next: &mut usize, looks: &mut String, conditions: &mut String, writes: &mut String) {
-    let (given, ok) = (parts.given(), passed(parts.given()));
+    let (given, ok) = (parts.given, passed(parts.given));
     let business = match parts.business {
         true => {
             " UNION ALL SELECT k.no FROM k JOIN ledger l ON l.shard = k.shard AND l.run = k.run
@@ -241,16 +260,15 @@ fn settle(given: Given, next: &mut usize, looks: &mut String, writes: &mut Strin
 ///
 /// A notice counts until the run is claimed, which deletes its row in `due`: a worker that writes that it executes the run
 /// may have looked at the children before the notice came.
-fn change(parts: Parts, next: &mut usize, looks: &mut String, conditions: &mut String, writes: &mut String) {
-    let (given, ok) = (parts.given(), passed(parts.given()));
-    // Of the messages, those count that neither this statement nor an earlier one consumes.
-    let unread = match parts.consumes {
-        true => {
-            "i.shard = h.shard AND i.run = h.run AND i.consumed IS NULL AND i.seq > h.seen
-                AND ((h.no, i.seq) IN (SELECT no, seq FROM c)) IS NOT TRUE"
-        }
-        false => "i.shard = h.shard AND i.run = h.run AND i.consumed IS NULL AND i.seq > h.seen",
-    };
+fn change(
+    parts: Parts,
+    changed: Changed,
+    next: &mut usize,
+    looks: &mut String,
+    conditions: &mut String,
+    writes: &mut String,
+) {
+    let (given, ok) = (parts.given, passed(parts.given));
     *looks += &format!(
         ", {},
         locked AS MATERIALIZED (SELECT h.no, h.shard, h.run, r.ending FROM h
@@ -269,7 +287,32 @@ fn change(parts: Parts, next: &mut usize, looks: &mut String, conditions: &mut S
                 owner = CASE WHEN h.release THEN NULL ELSE r.owner END, code = coalesce(h.code, r.code),
                 parked = coalesce(h.parked, r.parked)
             FROM h WHERE r.shard = h.shard AND r.id = h.run AND {ok}),
-        sleeps AS MATERIALIZED (SELECT h.shard, h.run, h.due, h.wake_at, h.at, h.code,
+        forgotten AS (DELETE FROM progress q USING h WHERE q.shard = h.shard AND q.run = h.run
+            AND h.due = {ENDS} AND {ok})"
+    );
+    match changed {
+        Changed::End => {
+            *writes += &format!(
+                ", undue AS (DELETE FROM due d USING h WHERE d.shard = h.shard AND d.run = h.run AND {ok})"
+            )
+        }
+        Changed::Any => *writes += &any_change(parts),
+    }
+}
+
+/// What follows from a change that need not be the end of a run without a parent.
+fn any_change(parts: Parts) -> String {
+    let ok = passed(parts.given);
+    // Of the messages, those count that neither this statement nor an earlier one consumes.
+    let unread = match parts.consumes {
+        true => {
+            "i.shard = h.shard AND i.run = h.run AND i.consumed IS NULL AND i.seq > h.seen
+                AND ((h.no, i.seq) IN (SELECT no, seq FROM c)) IS NOT TRUE"
+        }
+        false => "i.shard = h.shard AND i.run = h.run AND i.consumed IS NULL AND i.seq > h.seen",
+    };
+    format!(
+        ", sleeps AS MATERIALIZED (SELECT h.shard, h.run, h.due, h.wake_at, h.at, h.code,
                 CASE WHEN h.due = {WAITS} THEN (SELECT min(i.at) FROM inbox i WHERE {unread}) END AS unread,
                 CASE WHEN h.due = {WAITS} THEN greatest(h.seen, (SELECT max(i.seq) FROM inbox i
                     WHERE i.shard = h.shard AND i.run = h.run)) ELSE 0 END AS known
@@ -291,10 +334,8 @@ fn change(parts: Parts, next: &mut usize, looks: &mut String, conditions: &mut S
             AND z.code IS NOT NULL AND z.due = {WAITS} AND z.wake_at IS NULL AND z.unread IS NULL
             AND (d.seq > z.known OR d.notified)),
         told AS (INSERT INTO notices(shard, child, parent, at) SELECT shard, run, parent, at FROM h
-            WHERE parent IS NOT NULL AND {ok} ON CONFLICT (shard, child) DO UPDATE SET at = EXCLUDED.at),
-        forgotten AS (DELETE FROM progress q USING h WHERE q.shard = h.shard AND q.run = h.run
-            AND h.due = {ENDS} AND {ok})"
-    );
+            WHERE parent IS NOT NULL AND {ok} ON CONFLICT (shard, child) DO UPDATE SET at = EXCLUDED.at)"
+    )
 }
 
 /// The run has ended: it is not due any more.
