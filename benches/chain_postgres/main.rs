@@ -83,7 +83,15 @@ struct Measured {
     wal_per_step: f64,
     /// Median of the time of a run, divided by its steps.
     step_ms: f64,
+    /// Median time from the beginning of one tool step to that of the next one of its run.
+    tool_p50_ms: Option<f64>,
 }
+
+/// A tool step begins with a frame of its own, which is on disk before the tool is called.
+const TOOL_P50: &str = "
+SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY took)::float8 / 1000 FROM (
+    SELECT at - lag(at) OVER (PARTITION BY shard, run ORDER BY frame) AS took
+    FROM aether.journal WHERE events LIKE '%{\"tool_invocation_started\":%') AS steps";
 
 struct Bench {
     options: Options,
@@ -113,6 +121,7 @@ impl Bench {
             steps_per_s: steps / took.as_secs_f64(),
             wal_per_step: wal / steps,
             step_ms: run.as_secs_f64() * 1e3 / f64::from(self.options.steps),
+            tool_p50_ms: None,
         })
     }
 
@@ -151,8 +160,9 @@ impl Bench {
             let (took, times) = flows::lanes(&engine, class, (runs, steps, inflight)).await?;
             Ok((took, times[times.len() / 2]))
         };
-        let measured = self.measured(f64::from(runs) * f64::from(steps), measure).await?;
+        let mut measured = self.measured(f64::from(runs) * f64::from(steps), measure).await?;
         engine.shutdown().await.map_err(|e| e.to_string())?;
+        measured.tool_p50_ms = self.admin.query_one(TOOL_P50, &[]).await.map_err(|e| e.to_string())?.get(0);
         Ok(measured)
     }
 
@@ -183,19 +193,25 @@ impl Bench {
         }
         let of = |all: &[Measured], what: fn(&Measured) -> f64| median(all.iter().map(what).collect());
         let ratios = engine.iter().zip(&bare).map(|(engine, bare)| engine.steps_per_s / bare.steps_per_s);
-        let (insert, ratio) = (median(inserts), median(ratios.collect()));
+        let (insert, ratio) = (median(inserts.clone()), median(ratios.collect()));
         let (bare_rate, rate) = (of(&bare, |m| m.steps_per_s), of(&engine, |m| m.steps_per_s));
         let step_ms = of(&engine, |m| m.step_ms);
+        let tool_p50s = engine.iter().map(|m| m.tool_p50_ms).collect::<Option<Vec<_>>>();
+        let to_insert =
+            tool_p50s.as_ref().map(|all| all.iter().zip(&inserts).map(|(ms, insert)| ms / insert));
+        let (to_insert, tool_p50) = (to_insert.map(|all| median(all.collect())), tool_p50s.map(median));
+        let shown = tool_p50.map_or_else(|| "-".to_owned(), |ms| format!("{ms:.2}"));
         let (bare_wal, wal) = (of(&bare, |m| m.wal_per_step), of(&engine, |m| m.wal_per_step));
         let figures = json!({
             "engine": "aether-postgres", "class": class.name(), "inflight": inflight, "runs": self.options.runs(inflight),
             "steps": self.options.steps, "rounds": self.options.rounds, "writers": self.options.writers,
             "databases": self.urls.len(), "reader": beside, "steps_per_s": rate, "step_ms": step_ms, "insert_ms": insert,
+            "tool_p50_ms": tool_p50, "tool_p50_to_insert": to_insert,
             "wal_bytes_per_step": wal, "floor_steps_per_s": bare_rate, "floor_wal_bytes_per_step": bare_wal,
             "ratio": ratio,
         });
         let text = format!(
-            "{:<5} {inflight:>8} {bare_rate:>9.0} {rate:>9.0} {ratio:>7.2} {step_ms:>10.2} {insert:>9.2} {bare_wal:>9.0} {wal:>9.0}",
+            "{:<5} {inflight:>8} {bare_rate:>9.0} {rate:>9.0} {ratio:>7.2} {step_ms:>10.2} {shown:>9} {insert:>9.2} {bare_wal:>9.0} {wal:>9.0}",
             class.name(),
         );
         tell(self.options.json, "chain_postgres", figures, &text);
@@ -211,8 +227,17 @@ impl Bench {
 
     async fn lines(&self, beside: bool) -> std::result::Result<(), String> {
         self.say(&format!(
-            "{:<5} {:>8} {:>9} {:>9} {:>7} {:>10} {:>9} {:>9} {:>9}",
-            "class", "inflight", "bare", "engine", "ratio", "ms/step", "insert ms", "WAL bare", "WAL"
+            "{:<5} {:>8} {:>9} {:>9} {:>7} {:>10} {:>9} {:>9} {:>9} {:>9}",
+            "class",
+            "inflight",
+            "bare",
+            "engine",
+            "ratio",
+            "ms/step",
+            "tool p50",
+            "insert ms",
+            "WAL bare",
+            "WAL"
         ));
         for class in &self.options.classes {
             for inflight in &self.options.inflight {
@@ -239,7 +264,7 @@ async fn measure(options: Options) -> std::result::Result<(), String> {
     let bench = Bench { admin: bare::connect(&urls[0]).await?, urls, options };
     let version = bench.admin.query_one("SELECT version()", &[]).await.map_err(|e| e.to_string())?;
     bench.say(&format!(
-        "{}\nsteps/s; ms/step is the median run divided by its {} steps",
+        "{}\nsteps/s; ms/step is the median run divided by its {} steps, tool p50 from one step's beginning to the next one's",
         version.get::<_, &str>(0),
         bench.options.steps
     ));
