@@ -267,6 +267,7 @@ async fn retry_after(status: u16, header: &str) -> Option<Duration> {
     Mock::given(method("POST")).respond_with(answer).mount(&server).await;
     let error = client(&server).chat(ChatRequest::default()).await.unwrap_err();
     assert_eq!(Failure::from(error.clone()).class(), FailureClass::Retryable, "{error}");
+    assert!(!matches!(error, ModelError::Network { .. }), "it is not the server's answer: {error}");
     error.retry_after()
 }
 
@@ -347,4 +348,28 @@ async fn a_file_is_recorded_by_reference() {
     assert!(text.contains(&path) && !text.contains("dGhlIHdob2xl"), "{text}");
     std::fs::remove_file(&path).unwrap();
     verify(&engine, run.id()).await;
+}
+
+/// The runtimes of two programs' halves, or of two tests: what one of them ends with takes nothing of the other along.
+#[test]
+fn a_runtime_that_ends_takes_no_exchange_of_another_one_with_it() {
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let home = tokio::runtime::Runtime::new().unwrap();
+    let server = home.block_on(async {
+        let server = MockServer::start().await;
+        let answer = json!({ "choices": [{ "message": { "content": "here" } }] });
+        let answer = ResponseTemplate::new(200).set_body_json(answer);
+        Mock::given(method("POST")).respond_with(answer).mount(&server).await;
+        server
+    });
+    std::thread::scope(|threads| {
+        for _ in 0..4 {
+            threads.spawn(|| {
+                for round in 0..100 {
+                    let said = runtime().block_on(client(&server).chat(ChatRequest::default()));
+                    assert_eq!(said.map(|said| said.content), Ok(Some("here".to_owned())), "round {round}");
+                }
+            });
+        }
+    });
 }

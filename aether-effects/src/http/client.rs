@@ -1,7 +1,6 @@
-//! The shared HTTP client: connections, TLS, limits, and the credentials of hosts.
+//! The shared HTTP client: its settings, limits, and the credentials of hosts.
 //!
-//! Promise: TLS uses its own provider (ring) and the platform's certificates, whatever the program installed; a peer
-//! that hangs is cut off by a timeout, one that floods by a limit.
+//! Promise: a peer that hangs is cut off by a timeout, one that floods by a limit.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
@@ -9,23 +8,17 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
-use reqwest::{Method, Url, redirect};
-use rustls::{ClientConfig, RootCertStore};
-use rustls_platform_verifier::Verifier;
+use reqwest::{Method, Url};
 
 use super::host_limit::HostLimit;
 use super::hosts::Hosts;
 use super::mask::{self, is_recorded};
+use super::pools::{self, Pools};
 use crate::cassette::player::Cassette;
-use crate::recorded_error::chain;
 use crate::secret::Secret;
 
 /// Default time for one whole exchange.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// Longest time to make a connection; an exchange that ends here has sent nothing.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Redirects that are followed, one after the other.
-const REDIRECTS: usize = 10;
 /// Default limit of a response's body, in bytes.
 const MAX_BODY: usize = 8 << 20;
 /// Default limit of a download, in bytes.
@@ -45,12 +38,7 @@ const MAX_DOWNLOAD: u64 = 1 << 30;
 /// ```
 #[derive(Clone)]
 pub struct HttpClient {
-    /// Follows redirects, to other hosts as well.
-    safe: reqwest::Client,
-    /// Follows redirects to the same host: what is secret is for this host only.
-    secretive: reqwest::Client,
-    /// Follows none: a request that changes the world goes to one place.
-    changing: reqwest::Client,
+    pools: Arc<Pools>,
     pub(crate) settings: Arc<Settings>,
     pub(crate) hosts: Hosts,
 }
@@ -140,32 +128,26 @@ impl HttpClient {
     /// # Ok::<(), String>(())
     /// ```
     pub fn connections_builder() -> Result<reqwest::ClientBuilder, String> {
-        static TLS: OnceLock<Result<ClientConfig, String>> = OnceLock::new();
-        let tls = TLS.get_or_init(tls).clone()?;
-        let user_agent = concat!("aether/", env!("CARGO_PKG_VERSION"));
-        let connections = reqwest::Client::builder().connect_timeout(CONNECT_TIMEOUT).user_agent(user_agent);
-        // A `Referer` would tell the next host the URL that led there, with the secrets in its query.
-        let connections = connections.referer(false);
-        // Another crate of the program may have it compiled in: limits are of what comes over the network.
-        let connections = connections.no_gzip().no_brotli().no_zstd().no_deflate();
-        Ok(connections.redirect(redirect::Policy::none()).tls_backend_preconfigured(tls))
+        pools::connections()
     }
 
-    /// The connections, for other clients of ours.
-    #[cfg(feature = "genai")]
-    pub(crate) fn connections(&self) -> reqwest::Client {
-        self.changing.clone()
-    }
-
-    /// The connections for a request of `method` with `headers`.
-    pub(crate) fn connections_for(&self, method: &Method, headers: &HeaderMap) -> &reqwest::Client {
-        if !method.is_safe() {
-            &self.changing
+    /// The connections of this runtime for a request of `method` with `headers`.
+    ///
+    /// # Errors
+    /// Why there are none.
+    pub(crate) fn connections_for(
+        &self,
+        method: &Method,
+        headers: &HeaderMap,
+    ) -> Result<reqwest::Client, String> {
+        let pools = self.pools.here()?;
+        Ok(if !method.is_safe() {
+            pools.changing
         } else if !mask::are_harmless(headers) {
-            &self.secretive
+            pools.secretive
         } else {
-            &self.safe
-        }
+            pools.safe
+        })
     }
 
     /// Adds the credentials of the URL's host that the request does not bring itself.
@@ -354,47 +336,10 @@ impl HttpClientBuilder {
         for (host, limit) in self.limits.iter().map(|(host, limit)| (&**host, limit)).chain(each) {
             limit.check(host)?;
         }
-        let connections = |redirects| {
-            let connections = HttpClient::connections_builder()?.redirect(redirects);
-            connections.build().map_err(|error| chain(&error))
-        };
         Ok(HttpClient {
-            safe: connections(redirect::Policy::limited(REDIRECTS))?,
-            secretive: connections(redirect::Policy::custom(within_one_host))?,
-            changing: connections(redirect::Policy::none())?,
+            pools: Arc::new(Pools::new()?),
             settings: Arc::new(self.settings),
             hosts: Hosts::new(self.limits, self.each),
         })
     }
-}
-
-/// Follows a redirect that leads to where the request went.
-fn within_one_host(attempt: redirect::Attempt<'_>) -> redirect::Action {
-    let origin =
-        |url: &Url| (url.scheme() == "https", url.host_str().map(str::to_owned), url.port_or_known_default());
-    let first = attempt.previous().first().map(origin);
-    if attempt.previous().len() > REDIRECTS {
-        attempt.error("too many redirects")
-    } else if first == Some(origin(attempt.url())) {
-        attempt.follow()
-    } else {
-        attempt.stop()
-    }
-}
-
-/// TLS with ring, checking certificates as the platform does.
-fn tls() -> Result<ClientConfig, String> {
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = ClientConfig::builder_with_provider(Arc::clone(&provider))
-        .with_safe_default_protocol_versions()
-        .map_err(|error| error.to_string())?;
-    Ok(match Verifier::new(provider) {
-        Ok(verifier) => {
-            config.dangerous().with_custom_certificate_verifier(Arc::new(verifier)).with_no_client_auth()
-        }
-        Err(error) => {
-            tracing::warn!(%error, "no certificates on this system: every https connection will be refused");
-            config.with_root_certificates(RootCertStore::empty()).with_no_client_auth()
-        }
-    })
 }

@@ -183,7 +183,8 @@ fn request<'d>(client: &HttpClient, draft: &'d Draft) -> Result<(&'d Url, Reques
     if let Some(trace) = draft.trace.and_then(|trace| HeaderValue::from_str(&trace.to_string()).ok()) {
         headers.entry("traceparent").or_insert(trace);
     }
-    let connections = client.connections_for(&draft.method, &headers);
+    let connections =
+        client.connections_for(&draft.method, &headers).map_err(|problem| draft.invalid(&problem))?;
     let mut request = connections.request(draft.method.clone(), url.clone()).headers(headers);
     if let Some(body) = &draft.body {
         request = request.body(body.clone());

@@ -37,7 +37,8 @@ pub struct GenAiClient {
 }
 
 impl GenAiClient {
-    /// Asks `model` where a call names none, over the shared connections.
+    /// Asks `model` where a call names none, over connections of its own. They belong to the runtime that first uses them: for
+    /// another runtime, make another one.
     ///
     /// # Errors
     /// [`ModelError::Setup`] when there is no TLS.
@@ -51,7 +52,9 @@ impl GenAiClient {
     /// [`ModelError::Setup`] when there is no TLS, or the client cannot be built.
     pub fn with(builder: ClientBuilder, model: impl Into<String>) -> Result<Self, ModelError> {
         let http = HttpClient::shared().map_err(ModelError::Setup)?;
-        let client = builder.with_reqwest(http.connections()).build();
+        let connections = HttpClient::connections_builder().map_err(ModelError::Setup)?.build();
+        let connections = connections.map_err(|error| ModelError::Setup(error.to_string()))?;
+        let client = builder.with_reqwest(connections).build();
         let client = client.map_err(|error| ModelError::Setup(error.to_string()))?;
         Ok(Self { client, model: model.into(), limit: http.settings.max_body })
     }
