@@ -329,18 +329,98 @@ pub(crate) fn forgets_order(name: &Name) -> bool {
     match method {
         // Sums of floating-point numbers depend on the order.
         "sum" | "product" => of_map && !name.shown.contains("f64>") && !name.shown.contains("f32>"),
-        "count" | "all" | "any" | "max" | "min" => of_map,
+        "count" => of_map,
+        "all" | "any" | "max" | "min" => of_map && !tells_places(of),
         "collect" => {
-            let into = name.shown.rsplit_once("::collect::<").map_or("", |(_, into)| into);
-            let into = into.split('<').next().unwrap_or_default();
-            of_map
-                && ["BTreeMap", "BTreeSet", "HashMap", "HashSet", "BinaryHeap"]
-                    .iter()
-                    .any(|of| into.ends_with(of))
+            let into = given(name, method);
+            of_map && !tells_places(of) && keeps_no_order(into)
+        }
+        "extend" | "from_iter" => {
+            let with = given(name, method);
+            fills_unordered(name) && goes_through_hashed(with) && !tells_places(with)
         }
         // Of those with a comparison of their own, `Steps` looks at what they compare.
         _ => ["sort", "sort_unstable", "sorted", "sorted_unstable"].contains(&method),
     }
+}
+
+/// Whether this fills a collection that does not show in which order it was filled.
+pub(crate) fn fills_unordered(name: &Name) -> bool {
+    is_of_iterators(name, &["extend", "from_iter"]) && keeps_no_order(name.shown.trim_start_matches('<'))
+}
+
+/// Whether this is code of the standard library that is given a hash collection and goes through it, or returns what does.
+pub(crate) fn takes_hashed(name: &Name) -> bool {
+    let method = name.path.rsplit("::").next().unwrap_or_default();
+    // What is zipped with one differs from replay to replay, whatever becomes of it.
+    is_of_iterators(name, &["chain", "extend", "from_iter"])
+        && is_hash_collection(given(name, method))
+        && !name.has_hasher_of_its_own()
+}
+
+/// Whether this is one of these methods of iterators, or of what is filled by one.
+fn is_of_iterators(name: &Name, methods: &[&str]) -> bool {
+    const TRAITS: [&str; 3] = [
+        "core::iter::traits::iterator::Iterator",
+        "core::iter::traits::collect::Extend",
+        "core::iter::traits::collect::FromIterator",
+    ];
+    let Some((of, method)) = name.path.rsplit_once(">::") else { return false };
+    methods.contains(&method) && TRAITS.iter().any(|it| of.ends_with(it))
+}
+
+/// The first type argument of a method, and what follows it.
+fn given<'n>(name: &'n Name, method: &str) -> &'n str {
+    name.shown.rsplit_once(&format!("::{method}::<")).map_or("", |(_, given)| given)
+}
+
+/// Whether a type, whose name comes first, is a collection that does not show in which order it was filled.
+fn keeps_no_order(of: &str) -> bool {
+    const CRATES: [&str; 4] =
+        ["alloc::collections::", "std::collections::hash::", "hashbrown::", "dashmap::"];
+    const KINDS: [&str; 7] =
+        ["BTreeMap", "BTreeSet", "HashMap", "HashSet", "BinaryHeap", "DashMap", "DashSet"];
+    let of = of.split(['<', '>', ' ']).next().unwrap_or_default();
+    let kind = of.rsplit("::").next().unwrap_or_default();
+    CRATES.iter().any(|krate| of.starts_with(krate)) && KINDS.contains(&kind)
+}
+
+/// The name of a type behind borrows, without its arguments.
+fn head(of: &str) -> &str {
+    let of = of.trim_start_matches(['&', ' ']).trim_start_matches("mut ");
+    of.split('<').next().unwrap_or_default()
+}
+
+/// Whether the name of a type begins with one of a hash collection, or of a borrow of one.
+fn is_hash_collection(of: &str) -> bool {
+    let kind = head(of).rsplit("::").next().unwrap_or_default();
+    is_hashed(head(of)) && ["HashMap", "HashSet", "DashMap", "DashSet"].contains(&kind)
+}
+
+/// Whether the name of a type begins with one of what goes through a hash collection, however that is changed on its way.
+fn goes_through_hashed(of: &str) -> bool {
+    match of.strip_prefix("core::iter::adapters::").and_then(|adapter| adapter.split_once('<')) {
+        // Of two, either.
+        Some((adapter, of)) if adapter.starts_with("chain::") => is_hashed(of),
+        Some((_, of)) => goes_through_hashed(of),
+        None => is_hashed(head(of)),
+    }
+}
+
+/// Whether what comes out of an iterator depends on which element comes when.
+fn tells_places(of: &str) -> bool {
+    const TELL: [&str; 9] = [
+        "zip::Zip<",
+        "enumerate::Enumerate<",
+        "take::Take<",
+        "take_while::TakeWhile<",
+        "skip::Skip<",
+        "skip_while::SkipWhile<",
+        "step_by::StepBy<",
+        "map_while::MapWhile<",
+        "scan::Scan<",
+    ];
+    TELL.iter().any(|adapter| of.contains(&format!("core::iter::adapters::{adapter}")))
 }
 
 /// Whether the name of a type is one of a hash collection, or of what goes through one.
@@ -505,5 +585,57 @@ mod tests {
         assert!(of("sum::<u32>") && !of("sum::<f64>") && of("count") && !of("next"));
         assert!(of("collect::<alloc::collections::btree::set::BTreeSet<u8>>"));
         assert!(!of("collect::<alloc::vec::Vec<u8>>"));
+        assert!(!of("collect::<hashlink::linked_hash_map::LinkedHashMap<u8, u8>>"));
+    }
+
+    #[test]
+    fn what_fills_a_sorted_collection_forgets_the_order() {
+        let of = |ty: &str, method: &str, with: &str| {
+            let shown = format!("<{ty} as core::iter::traits::collect::{method}::<{with}>");
+            let path = shown.split("::<").next().unwrap_or_default().replace("<u8>", "");
+            let name = Name { shown, path, ..Name::default() };
+            (forgets_order(&name), fills_unordered(&name))
+        };
+        let keys = "std::collections::hash::map::Keys<u8, u8>";
+        let (set, list) = ("alloc::collections::btree::set::BTreeSet<u8>", "alloc::vec::Vec<u8>");
+        assert_eq!(of(set, "Extend<u8>>::extend", keys), (true, true));
+        assert_eq!(of(set, "FromIterator<u8>>::from_iter", keys), (true, true));
+        // It is no use of a hash map, and would hide one that stands beside it.
+        assert_eq!(of(set, "Extend<u8>>::extend", list), (false, true));
+        let of_sets =
+            "alloc::collections::btree::map::BTreeMap<u8, std::collections::hash::set::HashSet<u8>>";
+        assert_eq!(of(set, "Extend<u8>>::extend", of_sets), (false, true));
+        let adapted = |adapter: &str| format!("core::iter::adapters::{adapter}<{keys}>");
+        assert_eq!(of(set, "Extend<u8>>::extend", &adapted("cloned::Cloned")), (true, true));
+        assert_eq!(of(set, "Extend<u8>>::extend", &adapted("take::Take")), (false, true));
+        let linked = "hashlink::linked_hash_map::LinkedHashMap<u8>";
+        assert_eq!(of(linked, "Extend<u8>>::extend", keys), (false, false));
+        assert_eq!(of(list, "Extend<u8>>::extend", keys), (false, false));
+        assert_eq!(of(list, "FromIterator<u8>>::from_iter", keys), (false, false));
+    }
+
+    #[test]
+    fn whoever_gives_a_hash_collection_away_is_asked_what_becomes_of_it() {
+        let of = |shown: &str| {
+            let path = shown.split("::<").next().unwrap_or_default().replace("<u8>", "");
+            takes_hashed(&Name { shown: shown.into(), path, ..Name::default() })
+        };
+        let chain = |with: &str| {
+            of(&format!(
+                "<core::slice::iter::Iter<u8> as core::iter::traits::iterator::Iterator>::chain::<{with}>"
+            ))
+        };
+        assert!(chain("&std::collections::hash::set::HashSet<u8>"));
+        assert!(chain("hashbrown::map::HashMap<u8, u8>"));
+        assert!(!chain(
+            "std::collections::hash::set::HashSet<u8, core::hash::BuildHasherDefault<fnv::FnvHasher>>"
+        ));
+        assert!(!of("<app::Config>::extend::<&std::collections::hash::set::HashSet<u8>>"));
+        // Who made the iterator has been asked.
+        assert!(!chain("std::collections::hash::map::Keys<u8, u8>"));
+        assert!(!chain("&alloc::vec::Vec<std::collections::hash::set::HashSet<u8>>"));
+        assert!(of(
+            "<alloc::vec::Vec<u8> as core::iter::traits::collect::Extend<u8>>::extend::<std::collections::hash::set::HashSet<u8>>"
+        ));
     }
 }

@@ -11,7 +11,8 @@ use crate::mir::Oddity;
 use crate::names::{Name, mentions_type};
 use crate::program::{Named, Program};
 use crate::rules::{
-    Access, Door, Level, Owner, SortBy, access, counts_up, forgets_order, is_foreign, is_hashed, sorts_by,
+    Access, Door, Level, Owner, SortBy, access, counts_up, fills_unordered, forgets_order, is_foreign,
+    is_hashed, sorts_by, takes_hashed,
 };
 
 /// A node as it is reached; the same one counts otherwise where another reaches it.
@@ -24,6 +25,8 @@ pub(crate) struct At {
     pub(crate) owner: Owner,
     /// Of the standard library's generic code, who called it.
     pub(crate) behind: Owner,
+    /// The function that gave a hash collection to the standard library's generic code, which goes through it.
+    pub(crate) given_by: Option<Id>,
 }
 
 /// Something that may not be reached, where it is named.
@@ -69,7 +72,7 @@ impl Steps<'_> {
     /// Where a walk begins.
     pub(crate) fn start(&self, id: Id) -> At {
         let owner = self.program.named(id).owner.unwrap_or(Owner::Local);
-        At { id, is_under: false, owner, behind: owner }
+        At { id, is_under: false, owner, behind: owner, given_by: None }
     }
 
     /// Everything that a node names, of all kinds.
@@ -93,7 +96,12 @@ impl Steps<'_> {
     fn reached(&self, from: At, id: Id, is_under: bool) -> At {
         let owner = self.program.named(id).owner;
         let behind = owner.filter(|of| *of != Owner::Std).unwrap_or(from.behind);
-        At { id, is_under, owner: owner.unwrap_or(from.owner), behind }
+        let given_by = match owner {
+            Some(Owner::Std) if from.owner == Owner::Std => from.given_by,
+            Some(Owner::Std) => takes_hashed(&self.program.named(id).name).then_some(from.id),
+            _ => None,
+        };
+        At { id, is_under, owner: owner.unwrap_or(from.owner), behind, given_by }
     }
 
     fn step(&self, at: At, to: Id) -> Step {
@@ -153,7 +161,8 @@ impl Steps<'_> {
         if self.program.named(at.id).is_quiet {
             return Step::default();
         }
-        let level = if door.kind == "hash" && self.forgets(at.id) { Level::Note } else { door.level };
+        let is_harmless = || self.forgets(at.id) || at.given_by.is_some_and(|by| self.forgets(by));
+        let level = if door.kind == "hash" && is_harmless() { Level::Note } else { door.level };
         Step { door: Some((door.kind, level)), follow: door.calls_back.then_some(false) }
     }
 
@@ -171,23 +180,29 @@ impl Steps<'_> {
         }
     }
 
-    /// Whether `from` does with the entries of maps only what their order does not show in: as many such uses as maps.
+    /// Whether `from` does with the entries of maps only what their order does not show in: as many such uses as maps, from
+    /// each of them on. What stands before is done with something else.
     fn forgets(&self, from: Id) -> bool {
+        if fills_unordered(&self.program.named(from).name) {
+            return true;
+        }
         let references = self.program.graph.named_by(from);
         let is_walk = |to: Id| {
             let named = self.program.named(to);
             let door = self.program.rules.door(named.rule, &named.name, Owner::Local, Owner::Local);
             door.is_some_and(|door| door.kind == "hash" && door.level == Level::Error)
+                || takes_hashed(&named.name)
         };
-        let walked: Vec<Id> = references.iter().map(|(to, _)| *to).filter(|to| is_walk(*to)).collect();
+        let walks: Vec<(Id, u64)> = references.iter().copied().filter(|(to, _)| is_walk(*to)).collect();
+        let walked: Vec<Id> = walks.iter().map(|(to, _)| *to).collect();
         let is_use = |to: Id| {
             forgets_order(&self.program.named(to).name)
                 || self.is_blind_fold(to)
                 || self.sorts_by_keys_of(to, &walked)
         };
-        let walks = walked.len();
-        let uses = references.iter().filter(|(to, _)| is_use(*to)).count();
-        walks <= uses
+        let uses: Vec<(Id, u64)> = references.iter().copied().filter(|(to, _)| is_use(*to)).collect();
+        let from_there = |all: &[(Id, u64)], begin| all.iter().filter(|(_, offset)| *offset >= begin).count();
+        walks.iter().all(|&(_, begin)| from_there(&walks, begin) <= from_there(&uses, begin))
     }
 
     /// Whether this sorts by the keys of one of the collections that are walked: of equal keys there are none, so that no two
