@@ -265,7 +265,8 @@ async fn create_and_launch(inner: &Arc<Inner>, new: NewRunOf, under: Under) -> R
     look_for_failed(inner, &run, at, &answer);
     let is_new = answer == Ok(Created::New);
     match launched {
-        Some(None) if unique || is_new => {
+        // Where nothing stops here, this claim is given back, and whoever does that releases the run.
+        Some(None) if (unique || is_new) && !inner.takes_runs() => {
             release_run(inner, &run, 1, Fault::ShutDown { run: run.clone() }).await;
         }
         Some(Some(launched)) if !unique && !is_new => launched.fail(launched.unborn()),

@@ -17,6 +17,7 @@ use crate::engine::adopt::known::Adoptions;
 use crate::engine::drained::Drained;
 use crate::engine::in_use::InUse;
 use crate::engine::lease_watch::LeaseWatch;
+use crate::engine::let_go::LetGo;
 use crate::engine::registry::Registry;
 use crate::engine::retention::Retention;
 use crate::engine::steady_clock::SteadyClock;
@@ -98,6 +99,8 @@ pub(crate) struct Inner {
     pub(super) admissions: Admissions,
     /// How many claimed runs are being read.
     pub(super) loading: AtomicUsize,
+    /// Claims that are given back because nobody advanced their runs. Who still has one does not begin.
+    pub(super) let_go: Mutex<LetGo>,
     /// A place for each run that is read at the same time.
     pub(super) load_slots: Semaphore,
     pub(super) watch: Mutex<LeaseWatch>,
@@ -185,6 +188,10 @@ impl Inner {
 
     pub(super) fn active(&self) -> MutexGuard<'_, HashMap<RunId, Active>> {
         self.active.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn let_go(&self) -> MutexGuard<'_, LetGo> {
+        self.let_go.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn watch(&self) -> MutexGuard<'_, LeaseWatch> {

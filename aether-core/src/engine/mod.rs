@@ -77,6 +77,7 @@ mod in_use;
 mod keeper;
 mod keyed;
 mod lease_watch;
+mod let_go;
 pub(crate) mod needs;
 mod open_store;
 mod prepare;

@@ -2,7 +2,8 @@
 //! or answered after nobody waited any more.
 //!
 //! Promise: such a run is released by the second look that finds it, a lease after the first, whatever led there, and its
-//! next claim launches it. A run that is being claimed, created, read or released is left to whoever does that.
+//! next claim launches it. A run that is being claimed, created, read or released is left to whoever does that. Who is told
+//! of a claim only later, while it is given back, does not launch the run.
 
 use crate::engine::inner::{Inner, now};
 use crate::sched::{HashMap, mutated};
@@ -21,6 +22,7 @@ impl Orphans {
         }
         let began = inner.admissions.next();
         let held = inner.shared.store.held(&inner.shared.worker).await?;
+        inner.let_go().forget(&held, inner.admissions.next(), |number| inner.admissions.ended_before(number));
         let found = {
             let active = inner.active();
             held.into_iter().filter(|(run, _)| !active.contains_key(run)).collect::<Vec<_>>()
@@ -54,9 +56,18 @@ impl Orphans {
 
     async fn release_one(&mut self, inner: &Inner, run: RunId, epoch: Epoch) -> Result<(), StoreError> {
         let Some(_admission) = inner.admit().await else { return Ok(()) };
+        {
+            // In one piece with the look at it: a launch looks at both under this lock.
+            let active = inner.active();
+            if active.contains_key(&run) {
+                return Ok(());
+            }
+            inner.let_go().add(&run, epoch);
+        }
         tracing::warn!(target: "aether::engine", %run, epoch, "a run was owned here and not advanced; it is released");
         match inner.shared.store.release(&run, epoch, now(inner)).await {
             Ok(()) | Err(StoreError::UnknownRun { .. }) => {
+                inner.let_go().is_free(&run, inner.admissions.next());
                 self.0.remove(&run);
                 inner.wake_scheduler.notify_one();
                 Ok(())

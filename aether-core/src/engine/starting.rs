@@ -181,6 +181,7 @@ impl EngineBuilder {
             watch: Mutex::default(),
             adoptions: Adoptions::default(),
             lost: Mutex::default(),
+            let_go: Mutex::default(),
             ended: OnceCell::new(),
             left: OnceCell::new(),
             settings: self.settings,

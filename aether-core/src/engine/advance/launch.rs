@@ -94,7 +94,7 @@ async fn recover(inner: &Arc<Inner>, lease: Lease) {
         Ok(launch) => {
             let launch = only_to_end.limit(launch);
             let is_launched = launch_run(inner, launch).is_some();
-            // Where it is not, and nothing stops here, this worker has a later claim already: this one is over.
+            // Where it is not, and nothing stops here, this worker has a later claim or gives this one back: it is over.
             if !is_launched && !inner.takes_runs() {
                 release_run(inner, &id, epoch, Fault::ShutDown { run: id.clone() }).await;
             }
@@ -166,7 +166,7 @@ impl Permitted {
 }
 
 /// Begins to advance a run in a task of its own. `None` where a drain or a shutdown has begun: the caller releases the run;
-/// and where a later claim of this worker advances it.
+/// and where a later claim of this worker advances it, or this one is given back.
 pub(crate) fn launch_run(inner: &Arc<Inner>, launch: Launch) -> Option<Arc<Run>> {
     let Launch { origin, workflow, input, parent, needs, lacks, expired, unwinding, beginning } = launch;
     let (is_takeover, events) = (origin.epoch > 1, origin.next);
@@ -179,6 +179,9 @@ pub(crate) fn launch_run(inner: &Arc<Inner>, launch: Launch) -> Option<Arc<Run>>
         return None;
     }
     if active.get(&run.id).is_some_and(|later| later.run.epoch > run.epoch) {
+        return None;
+    }
+    if inner.let_go().has(&run.id, run.epoch) {
         return None;
     }
     // A former claim may have left `Stopped` here. Handles that see `None` wait for this claim's end.
