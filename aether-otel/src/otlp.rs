@@ -5,8 +5,13 @@
 //! so in a log line and nowhere else.
 
 pub use opentelemetry_otlp;
-use opentelemetry_otlp::ExporterBuildError;
-use opentelemetry_otlp::{SpanExporter, WithExportConfig as _};
+use opentelemetry_otlp::{ExporterBuildError, RetryPolicy, SpanExporter, WithExportConfig as _};
+
+/// A batch that is not taken is tried once more at once, and after that with pauses that grow, by who sends it: more tries of
+/// one batch would only hold up the news that nobody is there.
+fn retries() -> RetryPolicy {
+    RetryPolicy::recommended().with_max_retries(1)
+}
 
 /// OTLP over gRPC to `endpoint`, such as `http://localhost:4317`. Within a Tokio runtime. For TLS and headers, build one with
 /// [`opentelemetry_otlp`] itself.
@@ -15,7 +20,8 @@ use opentelemetry_otlp::{SpanExporter, WithExportConfig as _};
 /// [`ExporterBuildError`] when the endpoint is not one.
 #[cfg(feature = "grpc")]
 pub fn grpc(endpoint: impl Into<String>) -> Result<SpanExporter, ExporterBuildError> {
-    SpanExporter::builder().with_tonic().with_endpoint(endpoint).build()
+    use opentelemetry_otlp::WithTonicConfig as _;
+    SpanExporter::builder().with_tonic().with_endpoint(endpoint).with_retry_policy(retries()).build()
 }
 
 /// OTLP over HTTP with protobuf to `endpoint`, the whole URL, such as `http://localhost:4318/v1/traces`. TLS is that of
@@ -39,7 +45,7 @@ pub fn http_with_headers(
 ) -> Result<SpanExporter, ExporterBuildError> {
     use opentelemetry_otlp::WithHttpConfig as _;
     let exporter = SpanExporter::builder().with_http().with_endpoint(endpoint).with_headers(headers);
-    exporter.with_http_client(client::Client::new()?).build()
+    exporter.with_http_client(client::Client::new()?).with_retry_policy(retries()).build()
 }
 
 #[cfg(feature = "http")]
