@@ -15,6 +15,7 @@ mod graph;
 mod lines;
 mod mir;
 mod names;
+mod order;
 mod parallel;
 mod program;
 mod report;

@@ -44,28 +44,14 @@ impl Name {
 
     /// Whether the `HashMap` or `HashSet` in it names a hasher that is not random. Symbols leave the default out.
     pub(crate) fn has_hasher_of_its_own(&self) -> bool {
-        let Some((usual, arguments)) = self.hash_collection() else { return false };
-        let mut others =
-            arguments.into_iter().skip(usual).filter(|other| !other.ends_with("::Global")).peekable();
-        let is_random = |other: &str| other.contains("RandomState") || other.contains("DefaultHashBuilder");
-        others.peek().is_some() && !others.any(is_random)
+        has_hasher_of_its_own(&self.shown)
     }
 
     /// The types of keys and values of the hash collection in it; a set has no values.
     pub(crate) fn keys_and_values(&self) -> Option<(&str, Option<&str>)> {
-        let (usual, arguments) = self.hash_collection()?;
+        let (usual, arguments) = hash_collection(&self.shown)?;
         let value = arguments.get(1).filter(|_| usual > 1);
         Some((arguments.first()?.trim(), value.map(|value| value.trim())))
-    }
-
-    /// How many types the entries of the hash collection in it have, and all its type arguments.
-    fn hash_collection(&self) -> Option<(usize, Vec<&str>)> {
-        const COLLECTIONS: [(&str, usize); 4] =
-            [("::HashMap<", 2), ("::HashSet<", 1), ("::DashMap<", 2), ("::DashSet<", 1)];
-        COLLECTIONS.into_iter().find_map(|(mark, usual)| {
-            let start = self.shown.find(mark)? + mark.len();
-            Some((usual, arguments(&self.shown[start..])))
-        })
     }
 
     /// The first type argument of the function itself.
@@ -111,8 +97,27 @@ pub(crate) fn mentions_type(text: &str, ty: &str) -> bool {
         })
 }
 
+/// Whether the first hash collection in a text names a hasher that is not random.
+pub(crate) fn has_hasher_of_its_own(text: &str) -> bool {
+    let Some((usual, arguments)) = hash_collection(text) else { return false };
+    let mut others =
+        arguments.into_iter().skip(usual).filter(|other| !other.ends_with("::Global")).peekable();
+    let is_random = |other: &str| other.contains("RandomState") || other.contains("DefaultHashBuilder");
+    others.peek().is_some() && !others.any(is_random)
+}
+
+/// How many types the entries of the first hash collection in a text have, and all its type arguments.
+fn hash_collection(text: &str) -> Option<(usize, Vec<&str>)> {
+    const COLLECTIONS: [(&str, usize); 4] =
+        [("::HashMap<", 2), ("::HashSet<", 1), ("::DashMap<", 2), ("::DashSet<", 1)];
+    COLLECTIONS.into_iter().find_map(|(mark, usual)| {
+        let start = text.find(mark)? + mark.len();
+        Some((usual, arguments(&text[start..])))
+    })
+}
+
 /// The arguments of a list of which the opening bracket was read, at its own depth.
-fn arguments(text: &str) -> Vec<&str> {
+pub(crate) fn arguments(text: &str) -> Vec<&str> {
     let (mut all, mut last) = (Vec::new(), 0);
     for (at, depth, byte) in depths(text) {
         match byte {

@@ -9,11 +9,9 @@ use crate::graph::nodes::Id;
 use crate::graph::parts::Kind;
 use crate::mir::Oddity;
 use crate::names::{Name, mentions_type};
+use crate::order::{SortBy, fills_unordered, forgets_order, is_hashed, sorts_by, takes_hashed};
 use crate::program::{Named, Program};
-use crate::rules::{
-    Access, Door, Level, Owner, SortBy, access, counts_up, fills_unordered, forgets_order, is_foreign,
-    is_hashed, sorts_by, takes_hashed,
-};
+use crate::rules::{Access, Door, Level, Owner, access, counts_up, is_foreign};
 
 /// A node as it is reached; the same one counts otherwise where another reaches it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -61,6 +59,31 @@ struct Step {
     door: Option<(&'static str, Level)>,
     /// Whether the walk goes on there, and as what.
     follow: Option<bool>,
+}
+
+/// Where a function names something: in its code, and in its text. What follows a loop may stand before its body in the
+/// code, and a call before its arguments in the text.
+struct Place {
+    offset: u64,
+    line: Option<(String, u32)>,
+}
+
+impl Place {
+    /// Whether it is not before the other one, neither in the code nor in the text.
+    fn follows(&self, other: &Self) -> bool {
+        self.offset >= other.offset && self.is_below(other) != Some(false)
+    }
+
+    /// Whether it is not before the other one in one of them.
+    fn may_follow(&self, other: &Self) -> bool {
+        self.offset >= other.offset || self.is_below(other) == Some(true)
+    }
+
+    /// Whether its line is not before that of the other one, where both are known, and of one file.
+    fn is_below(&self, other: &Self) -> Option<bool> {
+        let ((file, line), (others_file, others_line)) = (self.line.as_ref()?, other.line.as_ref()?);
+        (file == others_file).then_some(line >= others_line)
+    }
 }
 
 /// Looks at nodes of a program, one by one.
@@ -180,8 +203,8 @@ impl Steps<'_> {
         }
     }
 
-    /// Whether `from` does with the entries of maps only what their order does not show in: as many such uses as maps, from
-    /// each of them on. What stands before is done with something else.
+    /// Whether `from` does with the entries of maps only what their order does not show in: as many such uses as maps, behind
+    /// each of them. What stands before is done with something else.
     fn forgets(&self, from: Id) -> bool {
         if fills_unordered(&self.program.named(from).name) {
             return true;
@@ -193,16 +216,19 @@ impl Steps<'_> {
             door.is_some_and(|door| door.kind == "hash" && door.level == Level::Error)
                 || takes_hashed(&named.name)
         };
-        let walks: Vec<(Id, u64)> = references.iter().copied().filter(|(to, _)| is_walk(*to)).collect();
-        let walked: Vec<Id> = walks.iter().map(|(to, _)| *to).collect();
+        let walked: Vec<Id> = references.iter().map(|(to, _)| *to).filter(|to| is_walk(*to)).collect();
         let is_use = |to: Id| {
             forgets_order(&self.program.named(to).name)
                 || self.is_blind_fold(to)
                 || self.sorts_by_keys_of(to, &walked)
         };
-        let uses: Vec<(Id, u64)> = references.iter().copied().filter(|(to, _)| is_use(*to)).collect();
-        let from_there = |all: &[(Id, u64)], begin| all.iter().filter(|(_, offset)| *offset >= begin).count();
-        walks.iter().all(|&(_, begin)| from_there(&walks, begin) <= from_there(&uses, begin))
+        let place = |&(_, offset): &(Id, u64)| Place { offset, line: self.program.line(from, offset) };
+        let walks: Vec<_> = references.iter().filter(|(to, _)| is_walk(*to)).map(place).collect();
+        let uses: Vec<_> = references.iter().filter(|(to, _)| is_use(*to)).map(place).collect();
+        walks.iter().all(|walk| {
+            let uses = uses.iter().filter(|of| of.may_follow(walk)).count();
+            walks.iter().filter(|of| of.follows(walk)).count() <= uses
+        })
     }
 
     /// Whether this sorts by the keys of one of the collections that are walked: of equal keys there are none, so that no two

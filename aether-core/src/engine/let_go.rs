@@ -27,15 +27,15 @@ impl LetGo {
         self.0.get(run).is_some_and(|(given_back, _)| epoch <= *given_back)
     }
 
-    /// Forgets those that nobody can have any more. A release that failed may have taken effect: the run is not among the
-    /// `held` ones then.
-    pub(super) fn forget(&mut self, held: &[(RunId, Epoch)], next: u64, ended_before: impl Fn(u64) -> bool) {
-        self.0.retain(|run, (epoch, until)| {
-            if until.is_none() && !held.iter().any(|(id, held)| id == run && held == epoch) {
-                *until = Some(next);
-            }
-            until.is_none_or(|until| !ended_before(until))
-        });
+    /// Those of which nobody knows whether this worker still owns the run, because a release failed.
+    pub(super) fn unsure(&self) -> Vec<(RunId, Epoch)> {
+        let unsure = self.0.iter().filter(|(_, (_, until))| until.is_none());
+        unsure.map(|(run, (epoch, _))| (run.clone(), *epoch)).collect()
+    }
+
+    /// Forgets those that nobody can have any more.
+    pub(super) fn forget(&mut self, ended_before: impl Fn(u64) -> bool) {
+        self.0.retain(|_, (_, until)| until.is_none_or(|until| !ended_before(until)));
     }
 }
 
@@ -43,28 +43,20 @@ impl LetGo {
 mod tests {
     use super::*;
 
-    fn held(epoch: Epoch) -> [(RunId, Epoch); 1] {
-        [(RunId::new("a").unwrap(), epoch)]
-    }
-
     #[test]
     fn a_claim_that_is_given_back_is_known_until_nobody_can_have_it() {
         let (run, mut let_go) = (RunId::new("a").unwrap(), LetGo::default());
         let_go.add(&run, 3);
         assert!(let_go.has(&run, 3) && let_go.has(&run, 2) && !let_go.has(&run, 4));
-        // Its release failed, and whoever asks may be told of it.
-        let_go.forget(&held(3), 7, |_| true);
+        // As long as its release is not answered, whoever asks may be told of it.
+        let_go.forget(|_| true);
         assert!(let_go.has(&run, 3));
-        // It took effect all the same.
-        let_go.forget(&held(4), 8, |number| number < 8);
+        assert_eq!(let_go.unsure(), [(run.clone(), 3)]);
+        let_go.is_free(&run, 8);
+        assert_eq!(let_go.unsure(), []);
+        let_go.forget(|number| number < 8);
         assert!(let_go.has(&run, 3), "an admission that began before may have it");
-        let_go.forget(&[], 9, |number| number <= 8);
+        let_go.forget(|number| number <= 8);
         assert!(!let_go.has(&run, 3));
-        let_go.add(&run, 5);
-        let_go.is_free(&run, 20);
-        let_go.forget(&[], 21, |number| number < 20);
-        assert!(let_go.has(&run, 5));
-        let_go.forget(&[], 21, |number| number <= 20);
-        assert!(!let_go.has(&run, 5));
     }
 }

@@ -22,12 +22,20 @@ impl Orphans {
         }
         let began = inner.admissions.next();
         let held = inner.shared.store.held(&inner.shared.worker).await?;
-        inner.let_go().forget(&held, inner.admissions.next(), |number| inner.admissions.ended_before(number));
+        let ended_before = |number| inner.admissions.ended_before(number);
+        inner.let_go().forget(ended_before);
+        // Whether a release that failed took effect, its repetition says: that a run is not found says nothing where a part of
+        // the store does not answer.
+        let mut left_behind = inner.let_go().unsure();
         let found = {
             let active = inner.active();
             held.into_iter().filter(|(run, _)| !active.contains_key(run)).collect::<Vec<_>>()
         };
-        for (run, epoch) in self.note(found, began, |number| inner.admissions.ended_before(number)) {
+        let found = self.note(found, began, ended_before);
+        left_behind.extend(found);
+        left_behind.sort();
+        left_behind.dedup();
+        for (run, epoch) in left_behind {
             self.release_one(inner, run, epoch).await?;
         }
         Ok(())

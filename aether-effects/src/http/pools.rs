@@ -5,7 +5,7 @@
 //! exchange over it fails when that runtime ends, however far it came. In a program with several runtimes, as the tests of
 //! most programs are, each has its own.
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use reqwest::{Url, redirect};
@@ -21,7 +21,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const REDIRECTS: usize = 10;
 
 /// So many runtimes' connections are kept. One that is not among them opens new ones.
-const RUNTIMES: usize = 8;
+const RUNTIMES: usize = 64;
 
 /// Connections of one runtime, by what may be sent over them.
 #[derive(Clone)]
@@ -64,15 +64,34 @@ impl Pools {
     /// As of [`Pools::new`].
     pub(super) fn here(&self) -> Result<Pool, String> {
         let here = runtime();
-        let mut pools = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let pool = match pools.iter().position(|(of, _)| *of == here) {
-            Some(at) => pools.remove(at).1,
-            None => Pool::new()?,
-        };
-        pools.push((here, pool.clone()));
+        if let Some(pool) = self.known(here) {
+            return Ok(pool);
+        }
+        let new = Pool::new()?;
+        // Another thread of this runtime may have been faster.
+        if let Some(pool) = self.known(here) {
+            return Ok(pool);
+        }
+        let mut pools = self.lock();
+        pools.push((here, new.clone()));
         let more = pools.len().saturating_sub(RUNTIMES);
         pools.drain(..more);
-        Ok(pool)
+        Ok(new)
+    }
+
+    fn known(&self, here: Option<Id>) -> Option<Pool> {
+        let mut pools = self.lock();
+        let at = pools.iter().rposition(|(of, _)| *of == here)?;
+        let (_, pool) = pools.get(at)?.clone();
+        if at + 1 < pools.len() {
+            let last = pools.remove(at);
+            pools.push(last);
+        }
+        Some(pool)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<(Option<Id>, Pool)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
