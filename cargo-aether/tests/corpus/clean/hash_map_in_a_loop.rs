@@ -5,7 +5,9 @@ use std::collections::HashMap;
 
 use aether::prelude::*;
 
-fn tags(ids: &[u64], tags_of: &HashMap<u64, HashMap<&'static str, u8>>) -> Vec<&'static str> {
+fn tags(ids: &[u64], count: u8) -> Vec<&'static str> {
+    let of = HashMap::from([("a", 2), ("b", count), ("c", 7), ("d", 1), ("e", 3)]);
+    let tags_of = HashMap::from([(1, of.clone()), (2, of)]);
     let mut tags = Vec::new();
     for id in ids {
         if let Some(of) = tags_of.get(id) {
@@ -23,6 +25,5 @@ fn tags(ids: &[u64], tags_of: &HashMap<u64, HashMap<&'static str, u8>>) -> Vec<&
 #[workflow]
 pub async fn hash_map_in_a_loop(cx: &mut Cx, _input: u64) -> Result<String> {
     let count = (cx.random().await % 5) as u8;
-    let of = HashMap::from([("a", 2), ("b", count), ("c", 7), ("d", 1), ("e", 3)]);
-    Ok(tags(&[1, 2], &HashMap::from([(1, of.clone()), (2, of)])).join(", "))
+    Ok(tags(&[1, 2], count).join(", "))
 }
