@@ -9,7 +9,7 @@ use floors::Layout;
 const FLOORS: &[&[&str]] = &[
     &["args", "config", "digest", "mir", "names", "parallel"],
     &["allow", "graph"],
-    &["lines", "rules", "wrapper"],
+    &["lines", "order", "rules", "wrapper"],
     &["build", "program"],
     &["steps"],
     &["ways"],

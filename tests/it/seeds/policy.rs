@@ -67,7 +67,8 @@ async fn s056_the_replay_policy_is_asked_first_and_may_forbid() {
         // What must be recorded and is not stops the run.
         let (calls, result) = under((None, Verdict::Inject), &whole.first(1), &place()).await;
         assert!(
-            matches!(&result, Err(RunError::Stopped { fault, .. }) if matches!(**fault, Fault::Unrecorded { .. }))
+            matches!(&result, Err(RunError::Stopped { fault, .. }) if matches!(**fault, Fault::Unrecorded { .. })),
+            "{result:?}"
         );
         assert_eq!(calls.of("look"), 0);
         // No policy is the default one.
