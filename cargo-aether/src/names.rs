@@ -42,11 +42,6 @@ impl Name {
         krates.iter().any(|krate| argument.strip_prefix(krate).is_some_and(|rest| rest.starts_with("::")))
     }
 
-    /// Whether the `HashMap` or `HashSet` in it names a hasher that is not random. Symbols leave the default out.
-    pub(crate) fn has_hasher_of_its_own(&self) -> bool {
-        has_hasher_of_its_own(&self.shown)
-    }
-
     /// The types of keys and values of the hash collection in it; a set has no values.
     pub(crate) fn keys_and_values(&self) -> Option<(&str, Option<&str>)> {
         let (usual, arguments) = hash_collection(&self.shown)?;
@@ -97,7 +92,7 @@ pub(crate) fn mentions_type(text: &str, ty: &str) -> bool {
         })
 }
 
-/// Whether the first hash collection in a text names a hasher that is not random.
+/// Whether the first hash collection in a text names a hasher that is not random. Symbols leave the default out.
 pub(crate) fn has_hasher_of_its_own(text: &str) -> bool {
     let Some((usual, arguments)) = hash_collection(text) else { return false };
     let mut others =
@@ -302,7 +297,7 @@ mod tests {
         let of = |shown: &str| Name { shown: shown.into(), path: canonical(shown), ..Name::default() };
         let map = of("<hashbrown::map::HashMap<&str, (u8, a::B<u8>)>>::iter");
         assert_eq!(map.keys_and_values(), Some(("&str", Some("(u8, a::B<u8>)"))));
-        assert!(!map.has_hasher_of_its_own());
+        assert!(!has_hasher_of_its_own(&map.shown));
         let set = of("<&std::collections::hash::set::HashSet<u8> as a::IntoIterator>::into_iter");
         assert_eq!(set.keys_and_values(), Some(("u8", None)));
         for (hasher, is_own) in [
@@ -313,7 +308,7 @@ mod tests {
             ("a::Fixed", true),
         ] {
             let map = of(&format!("<hashbrown::map::HashMap<u8, u8, {hasher}>>::iter"));
-            assert_eq!(map.has_hasher_of_its_own(), is_own, "{hasher}");
+            assert_eq!(has_hasher_of_its_own(&map.shown), is_own, "{hasher}");
         }
         let sorted = of("<[(char, usize)]>::sort_by_key::<(usize, char), a::{closure#1}>");
         assert_eq!(sorted.first_argument(), Some("(usize, char)"));
@@ -334,7 +329,7 @@ mod tests {
 
     #[test]
     fn a_hasher_is_ones_own_where_it_is_named_and_not_random() {
-        let map = |shown: &str| Name { shown: shown.into(), ..Name::default() }.has_hasher_of_its_own();
+        let map = has_hasher_of_its_own;
         assert!(!map("<std::collections::hash::map::HashMap<u8, u8>>::iter"));
         assert!(!map("<std::collections::hash::map::HashMap<(u8, u8), fn(u8, u8) -> u8>>::iter"));
         assert!(!map("<std::collections::hash::map::HashMap<u8, u8, std::hash::random::RandomState>>::iter"));

@@ -3,7 +3,7 @@
 //! Promise: the table says all that is known of the standard library, of libc and of other crates; the first line that fits
 //! a name is the one that counts.
 
-use crate::names::Name;
+use crate::names::{Name, has_hasher_of_its_own};
 
 /// The table.
 pub(crate) const TABLE: &str = include_str!("rules.txt");
@@ -168,7 +168,7 @@ impl Rules {
         };
         let kind = rule.kind.filter(|_| counts)?;
         // A map with a hasher of its own has an order of its own.
-        let is_random = kind != "hash" || !name.has_hasher_of_its_own();
+        let is_random = kind != "hash" || !has_hasher_of_its_own(&name.shown);
         is_random.then_some(Door { kind, calls_back: rule.calls_back, level: rule.level })
     }
 

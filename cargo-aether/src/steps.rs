@@ -210,20 +210,21 @@ impl Steps<'_> {
             return true;
         }
         let references = self.program.graph.named_by(from);
-        let is_walk = |to: Id| {
+        let is_walk = |&&(to, _): &&(Id, u64)| {
             let named = self.program.named(to);
             let door = self.program.rules.door(named.rule, &named.name, Owner::Local, Owner::Local);
             door.is_some_and(|door| door.kind == "hash" && door.level == Level::Error)
                 || takes_hashed(&named.name)
         };
-        let walked: Vec<Id> = references.iter().map(|(to, _)| *to).filter(|to| is_walk(*to)).collect();
+        let walks: Vec<_> = references.iter().filter(is_walk).collect();
+        let walked: Vec<Id> = walks.iter().map(|(to, _)| *to).collect();
         let is_use = |to: Id| {
             forgets_order(&self.program.named(to).name)
                 || self.is_blind_fold(to)
                 || self.sorts_by_keys_of(to, &walked)
         };
         let place = |&(_, offset): &(Id, u64)| Place { offset, line: self.program.line(from, offset) };
-        let walks: Vec<_> = references.iter().filter(|(to, _)| is_walk(*to)).map(place).collect();
+        let walks: Vec<_> = walks.into_iter().map(place).collect();
         let uses: Vec<_> = references.iter().filter(|(to, _)| is_use(*to)).map(place).collect();
         walks.iter().all(|walk| {
             let uses = uses.iter().filter(|of| of.may_follow(walk)).count();

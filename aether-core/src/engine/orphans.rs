@@ -31,8 +31,7 @@ impl Orphans {
             let active = inner.active();
             held.into_iter().filter(|(run, _)| !active.contains_key(run)).collect::<Vec<_>>()
         };
-        let found = self.note(found, began, ended_before);
-        left_behind.extend(found);
+        left_behind.extend(self.note(found, began, ended_before));
         left_behind.sort();
         left_behind.dedup();
         for (run, epoch) in left_behind {

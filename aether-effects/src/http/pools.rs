@@ -82,11 +82,8 @@ impl Pools {
     fn known(&self, here: Option<Id>) -> Option<Pool> {
         let mut pools = self.lock();
         let at = pools.iter().rposition(|(of, _)| *of == here)?;
-        let (_, pool) = pools.get(at)?.clone();
-        if at + 1 < pools.len() {
-            let last = pools.remove(at);
-            pools.push(last);
-        }
+        let (_, pool) = pools.remove(at);
+        pools.push((here, pool.clone()));
         Some(pool)
     }
 
