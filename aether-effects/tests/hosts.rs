@@ -6,11 +6,11 @@
 mod kit;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use aether_core::definition::def::{Retry, StepOptions};
-use aether_core::engine::{Engine, RunError};
+use aether_core::engine::{Engine, EngineBuilder, Environment, RunError};
 use aether_core::id::RunId;
 use aether_core::journal::event::Event;
 use aether_core::outcome::{EffectClass, FailureClass};
@@ -18,7 +18,10 @@ use aether_core::step::Step;
 use aether_core::store::Store;
 use aether_core::store::memory::MemoryStore;
 use aether_core::workflow::call_step;
+use aether_effects::environment::SystemEnvironment;
 use aether_effects::http::{CxHttp, HostLimit, HttpClient, StepHttp};
+use futures_util::future::BoxFuture;
+use jiff::{SignedDuration, Timestamp};
 use kit::{builder, events, verify};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
@@ -149,6 +152,43 @@ async fn a_run_that_waits_for_a_host_is_cancelled_and_shut_down_at_once() {
     keeper.answers.add_permits(1);
     assert_eq!(third.result().await.unwrap(), 200);
     assert_eq!(keeper.received.load(Ordering::SeqCst), 2);
+}
+
+/// The system's clock, set back by so many seconds.
+#[derive(Clone, Debug, Default)]
+struct SetBack(Arc<AtomicI64>);
+
+impl Environment for SetBack {
+    fn now(&self) -> Timestamp {
+        SystemEnvironment.now() - SignedDuration::from_secs(self.0.load(Ordering::SeqCst))
+    }
+
+    fn fill_random(&self, bytes: &mut [u8]) {
+        SystemEnvironment.fill_random(bytes);
+    }
+
+    fn sleep_until(&self, until: Timestamp) -> BoxFuture<'static, ()> {
+        self.sleep(until.duration_since(self.now()).try_into().unwrap_or_default())
+    }
+
+    fn sleep(&self, span: Duration) -> BoxFuture<'static, ()> {
+        Box::pin(tokio::time::sleep(span))
+    }
+}
+
+#[tokio::test]
+async fn a_run_keeps_its_place_in_the_line_of_a_host_when_the_clock_is_set_back() {
+    let (keeper, store, clock) = (Gatekeeper::start().await, MemoryStore::new(), SetBack::default());
+    let engine = EngineBuilder::new(Arc::new(clock.clone())).store(Arc::new(store.clone()));
+    let engine = engine.poll_interval(Duration::from_millis(5)).eviction_grace(Duration::ZERO);
+    let engine = engine.provide(one_at_a_time()).start().await.unwrap();
+    let second = waiting(&engine, &keeper).await;
+    clock.0.store(3_600, Ordering::SeqCst);
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert!(store.run(&second).await.unwrap().unwrap().owner.is_some(), "it stays in memory");
+    keeper.answers.add_permits(2);
+    let second = engine.handle::<Post>(&*second.to_string()).await.unwrap();
+    assert_eq!(second.result().await.unwrap(), 200);
 }
 
 #[tokio::test]

@@ -64,6 +64,19 @@ async fn parent(cx: &mut Cx, wait: bool) -> Result<()> {
     Ok(())
 }
 
+/// Sleep for longer than a run that waits stays in memory.
+#[workflow]
+async fn nap(cx: &mut Cx) -> Result<()> {
+    cx.sleep(Duration::from_millis(600)).await;
+    Ok(())
+}
+
+/// Wait for a nap.
+#[workflow]
+async fn waits_for_a_nap(cx: &mut Cx) -> Result<()> {
+    Ok(cx.child::<nap>(()).await?)
+}
+
 /// A child of a given id, with what the step error says.
 #[workflow]
 async fn claims(cx: &mut Cx, id: String, cents: u32) -> Result<String> {
@@ -353,4 +366,16 @@ async fn a_child_of_a_run_that_had_the_id_before_is_not_taken_for_ours() {
         assert_eq!(order().await, "7 failed");
         engine.shutdown().await.unwrap();
     }
+}
+
+#[tokio::test]
+async fn a_parent_leaves_its_place_to_its_child_however_often_the_engine_looks() {
+    let folder = tempfile::tempdir().unwrap();
+    // The parent looks several times before it may leave, and a look asks another thread.
+    let (poll, grace) = (Duration::from_millis(20), Duration::from_millis(300));
+    let builder = Engine::builder().sqlite(folder.path().join("agent.db")).max_active(1);
+    let engine = builder.poll_interval(poll).eviction_grace(grace).start().await.unwrap();
+    let run = engine.start::<waits_for_a_nap>(()).await.unwrap();
+    in_time(run.result()).await.unwrap();
+    engine.shutdown().await.unwrap();
 }

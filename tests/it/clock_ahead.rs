@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use aether::engine::Environment;
 use aether::prelude::*;
+use aether::retention::Retention;
 use aether::store::memory::MemoryStore;
 use aether::store::{RunFilter, Store as _};
 use aether_testing::SimEnvironment;
@@ -73,6 +74,8 @@ impl Environment for Ahead {
         self.world.spawn_keeper(task);
     }
 }
+
+const DAY: Duration = Duration::from_secs(24 * 3_600);
 
 /// Half an hour before the first full hour.
 async fn begin(store: &MemoryStore) -> (Ahead, Engine) {
@@ -153,4 +156,35 @@ async fn windows_end_and_what_is_gathered_begins() {
     sleep(12 * MINUTE).await;
     assert_eq!(start("sixth").await, "sixth");
     assert_eq!(batch.result().await.unwrap(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_to_be_kept_is_not_deleted() {
+    let store = MemoryStore::new();
+    let (clock, engine) = begin(&store).await;
+    let run = engine.start::<ahead_sum>(vec![1]).id("kept").await.unwrap();
+    run.result().await.unwrap();
+    engine.shutdown().await.unwrap();
+    let is_kept = async || store.run(run.id()).await.unwrap().is_some();
+    // It is ahead when the process begins, and once more while it runs, just when it is time to purge.
+    clock.set(YEARS);
+    let engine = Engine::builder().environment(Arc::new(clock.clone())).store(Arc::new(store.clone()));
+    let retention = Retention::new().completed(30 * DAY).every(HOUR);
+    let engine = engine.poll_interval(MINUTE).retention(retention).start().await.unwrap();
+    sleep(8 * MINUTE).await;
+    clock.set(0);
+    sleep(11 * MINUTE).await;
+    assert!(is_kept().await);
+    for _ in 0..12 {
+        clock.set(YEARS);
+        sleep(8 * MINUTE).await;
+        clock.set(0);
+        sleep(4 * MINUTE).await;
+        assert!(is_kept().await);
+    }
+    sleep(29 * DAY).await;
+    assert!(is_kept().await);
+    sleep(DAY).await;
+    assert!(!is_kept().await, "its time has come");
+    engine.shutdown().await.unwrap();
 }

@@ -97,6 +97,39 @@ async fn a_handle_waits_through_a_store_that_is_locked_for_too_long() {
 }
 
 #[tokio::test]
+async fn a_handle_waits_through_a_store_that_cannot_be_read_for_a_while() {
+    let (_folder, path) = place();
+    let store: Arc<dyn Store> = Arc::new(SqliteStore::open(&path).unwrap());
+    let store = Arc::new(FailingStore::new(store));
+    let builder = Engine::builder().store(Arc::clone(&store) as Arc<dyn Store>);
+    let poll = Duration::from_millis(10);
+    let engine = builder.poll_interval(poll).eviction_grace(Duration::ZERO).start().await.unwrap();
+    let run = engine.start::<counting>(1).await.unwrap();
+    in_time(async {
+        while store.run(run.id()).await.unwrap().unwrap().owner.is_some() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await;
+    let away = StoreError::Unavailable { store: "test".into(), reason: "it is being moved".into() };
+    store.next_reads_fail(100, away);
+    let end = tokio::spawn({
+        let run = run.clone();
+        async move { run.end().await }
+    });
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert!(!end.is_finished(), "{:?}", end.await);
+    in_time(async {
+        while engine.signal(run.id(), "go", "1", &()).await.is_err() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await;
+    let end = in_time(end).await.unwrap().unwrap();
+    assert!(matches!(end, RunEnd::Completed(_)), "{end:?}");
+}
+
+#[tokio::test]
 async fn an_engines_shutdown_leaves_a_shared_store_open() {
     let (_folder, path) = place();
     let store: Arc<dyn Store> = Arc::new(SqliteStore::open(&path).unwrap());

@@ -229,7 +229,7 @@ impl<W> RunHandle<W> {
     /// ```
     ///
     /// # Errors
-    /// [`StoreError`] when the store fails.
+    /// [`StoreError`] when the store fails for good, or is out of reach while the engine is stopped.
     pub async fn end(&self) -> Result<RunEnd, StoreError> {
         loop {
             // Registered before looking, so that an end in between is not missed.
@@ -248,20 +248,28 @@ impl<W> RunHandle<W> {
             // A run that is in flight here delivers its end through the cell. Any other may have ended in the store: in
             // another process, or here between its removal from the active runs and the setting of the cell.
             if !self.inner.active().contains_key(&self.id) {
-                match stored_end(&self.inner, &self.id).await {
+                match self.ended_elsewhere().await {
                     Ok(Some(end)) => return Ok(end),
                     Ok(None) => {}
-                    Err(StoreError::UnknownRun { .. }) if self.is_gathered().await? => {}
+                    Err(error) if error.is_retryable() && !self.inner.is_stopping() => {}
                     Err(error) => return Err(error),
-                }
-                if let Some(fault) = self.unclaimable().await? {
-                    return Ok(RunEnd::Stopped(fault));
                 }
             }
             // The run may be advanced elsewhere: look twice in each of the engine's own polls.
             let tick = self.inner.shared.environment.sleep(self.inner.settings.poll / 2);
             select(Box::pin(changed), tick).await;
         }
+    }
+
+    /// The end of a run that is not advanced here, or why this engine will never advance it; `None` while it may still end.
+    async fn ended_elsewhere(&self) -> Result<Option<RunEnd>, StoreError> {
+        match stored_end(&self.inner, &self.id).await {
+            Ok(Some(end)) => return Ok(Some(end)),
+            Ok(None) => {}
+            Err(StoreError::UnknownRun { .. }) if self.is_gathered().await? => {}
+            Err(error) => return Err(error),
+        }
+        Ok(self.unclaimable().await?.map(RunEnd::Stopped))
     }
 
     /// Whether inputs are gathered for the run, so that it is not there yet.

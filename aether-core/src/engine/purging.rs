@@ -4,11 +4,13 @@
 //! id.
 
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use futures_util::future::select;
 
 use crate::engine::inner::{Engine, Inner};
 use crate::engine::retention::{PurgeDecision, PurgeReport, Retention};
+use crate::engine::steady_clock::STEADY;
 use crate::store::error::StoreError;
 use crate::store::purge::Purged;
 use crate::vocabulary::environment::Environment;
@@ -87,7 +89,11 @@ async fn purge(inner: &Inner, retention: &Retention) -> Result<PurgeReport, Stor
     Ok(report)
 }
 
-/// Purges again and again, until the engine stops.
+/// How often the clock is looked at that is not believed yet.
+const LOOK: Duration = Duration::from_secs(5);
+
+/// Purges again and again, until the engine stops, from when its clock is believed: what a clock deletes that is ahead for a
+/// moment is gone, and its id can be used again.
 pub(super) async fn keep_purging(
     inner: Weak<Inner>,
     environment: Arc<dyn Environment>,
@@ -95,14 +101,27 @@ pub(super) async fn keep_purging(
 ) {
     loop {
         // Held for no longer than a purge, so that an engine without users goes, and its store with it.
-        let wake = {
+        let (wake, pause) = {
             let Some(inner) = inner.upgrade().filter(|inner| !inner.is_stopping()) else { return };
-            match purge(&inner, &retention).await {
-                Ok(report) => tracing::debug!(target: "aether::engine", ?report, "ended runs were purged"),
-                Err(error) => tracing::warn!(target: "aether::engine", %error, "cannot purge ended runs"),
-            }
-            Arc::clone(&inner.wake_purging)
+            let missing = believed_after(&retention).saturating_sub(inner.steady.steady_for(&*environment));
+            let pause = if missing.is_zero() {
+                match purge(&inner, &retention).await {
+                    Ok(report) => {
+                        tracing::debug!(target: "aether::engine", ?report, "ended runs were purged")
+                    }
+                    Err(error) => tracing::warn!(target: "aether::engine", %error, "cannot purge ended runs"),
+                }
+                retention.every
+            } else {
+                missing.min(LOOK)
+            };
+            (Arc::clone(&inner.wake_purging), pause)
         };
-        select(Box::pin(wake.notified()), environment.sleep(retention.every)).await;
+        select(Box::pin(wake.notified()), environment.sleep(pause)).await;
     }
+}
+
+/// For how long the clock must have gone regularly: what is kept for less is deleted after that.
+fn believed_after(retention: &Retention) -> Duration {
+    retention.shortest().min(STEADY)
 }

@@ -222,6 +222,11 @@ impl Retention {
         self.hook.is_some()
     }
 
+    /// The shortest of the ages.
+    pub(super) fn shortest(&self) -> Duration {
+        self.ages.iter().map(|(_, age)| *age).min().unwrap_or_default()
+    }
+
     pub(super) fn ended(&self, now: Timestamp) -> EndedRuns {
         let before = |age: Duration| now.saturating_sub(age).unwrap_or(Timestamp::MIN);
         let before = self.ages.iter().map(|(status, age)| (*status, before(*age))).collect();

@@ -11,8 +11,8 @@ use jiff::{SignedDuration, Timestamp};
 use crate::sched::Mutex;
 use crate::vocabulary::environment::Environment;
 
-/// How long a clock must have gone regularly.
-const STEADY: Duration = Duration::from_secs(600);
+/// How long a clock must have gone regularly to be believed.
+pub(crate) const STEADY: Duration = Duration::from_secs(600);
 /// How far it may go wrong between two looks at it.
 const LEAP: SignedDuration = SignedDuration::from_secs(60);
 
@@ -43,17 +43,22 @@ impl SteadyClock {
     /// Whether the clock has gone regularly for ten minutes. To be asked every few seconds: a clock that is set and set back
     /// in between is not noticed.
     pub(crate) fn is_steady(&self, environment: &dyn Environment) -> bool {
+        self.steady_for(environment) >= STEADY
+    }
+
+    /// For how long the clock has gone regularly, as far as this process knows.
+    pub(crate) fn steady_for(&self, environment: &dyn Environment) -> Duration {
         self.look(environment.now(), environment.monotonic())
     }
 
-    fn look(&self, wall: Timestamp, monotonic: Duration) -> bool {
+    fn look(&self, wall: Timestamp, monotonic: Duration) -> Duration {
         let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let reading = match *last {
             Some(last) => last.then(wall, monotonic),
             None => Reading { wall, monotonic, since: monotonic },
         };
         *last = Some(reading);
-        monotonic.saturating_sub(reading.since) >= STEADY
+        monotonic.saturating_sub(reading.since)
     }
 }
 
@@ -65,7 +70,7 @@ mod tests {
     fn a_clock_is_believed_when_it_has_gone_regularly_for_long() {
         let clock = SteadyClock::default();
         let look = |wall: i64, monotonic: u64| {
-            clock.look(Timestamp::from_second(wall).unwrap(), Duration::from_secs(monotonic))
+            clock.look(Timestamp::from_second(wall).unwrap(), Duration::from_secs(monotonic)) >= STEADY
         };
         assert!(!look(1_000, 0));
         assert!(!look(1_590, 599));

@@ -18,7 +18,7 @@ use crate::engine::orphans::Orphans;
 use crate::engine::pace::Pace;
 use crate::sched::spawn;
 use crate::store::error::StoreError;
-use crate::store::records::ClaimRequest;
+use crate::store::records::{ClaimRequest, Lease};
 use crate::vocabulary::environment::{CLOCKS_APART, Environment, later};
 use crate::vocabulary::id::RunId;
 
@@ -158,7 +158,9 @@ pub(super) async fn claim(inner: &Arc<Inner>, only: Option<RunId>) -> Result<usi
         Err(error) => shared.gauge.store_failed(error.kind()),
     }
     let leases = leases?;
-    let claimed = leases.len();
+    // A claim may bring back others, of which an earlier answer was lost.
+    let is_meant = |lease: &&Lease| only.as_ref().is_none_or(|run| *run == lease.run.id);
+    let claimed = leases.iter().filter(is_meant).count();
     if claimed > 0 {
         inner.others_first.store(!others_first, Ordering::Relaxed);
     }

@@ -3,6 +3,8 @@
 //! Promise: the wait comes before the intent, writes nothing, and ends with the run's cancellation or the engine's shutdown;
 //! a run that leaves the memory in it asks again when it comes back.
 
+use jiff::Timestamp;
+
 use crate::perform::call::StepCall;
 use crate::run::claim::WaitGuard;
 use crate::step::body::Admission;
@@ -44,9 +46,9 @@ impl StepCall {
         self.place = Some(Box::new(()));
     }
 
-    /// A wait that is due at once, so that the run stays in memory and keeps its place in the line; and that is not in
-    /// flight, so that neither a cancellation nor a shutdown waits for it.
+    /// A wait that is due whatever the clock says, so that the run stays in memory and keeps its place in the line; and that
+    /// is not in flight, so that neither a cancellation nor a shutdown waits for it.
     fn wait_in_memory(&self) -> WaitGuard {
-        self.run.wait(self.command.clone(), Some(self.run.now()))
+        self.run.wait(self.command.clone(), Some(Timestamp::MIN))
     }
 }

@@ -98,6 +98,8 @@ pub(super) struct State {
     pub(super) matched: u64,
     /// Number of [`InFlightGuard`]s that exist.
     pub(super) in_flight: usize,
+    /// How many of them are of a wait that asks the store whether it is over.
+    pub(super) looks: usize,
     /// Number of places where branches begin.
     pub(super) beginning: usize,
     /// The engine is shutting down: what is in flight may finish, and nothing new starts.
@@ -297,6 +299,14 @@ impl Run {
         InFlightGuard(self)
     }
 
+    /// Marks a look in the store, of a wait that asks whether it is over, until the guard is dropped. The run is not suspended
+    /// in the meantime: it may be this look alone that finds it. But it is no more awake than it was before.
+    pub(crate) fn look(self: &Arc<Self>) -> LookGuard {
+        let in_flight = self.in_flight();
+        self.lock().looks += 1;
+        LookGuard(in_flight)
+    }
+
     /// Marks a durable wait until the guard is dropped. The run may be suspended in the meantime.
     pub(crate) fn wait(self: &Arc<Self>, command: CommandId, until: Option<Timestamp>) -> WaitGuard {
         self.lock().waits.insert(command.clone(), until);
@@ -350,18 +360,20 @@ impl Run {
         !self.lock().waits.is_empty()
     }
 
-    /// If only durable waits are left: when the first of them is due, and the commands that wait.
-    pub(crate) fn idle(&self) -> Option<(Option<Timestamp>, Vec<CommandId>)> {
+    /// What the run does where no part of it can move.
+    pub(crate) fn rest(&self) -> Rest {
         // All of it under one lock, so that no work can start between two looks. Replay must be over as well, unless it
         // waits for an operator itself.
         let state = self.lock();
-        if state.in_flight > 0
-            || state.waits.is_empty()
-            || !(state.paused_for_operator || state.history.is_exhausted())
-        {
-            return None;
+        let replays = !(state.paused_for_operator || state.history.is_exhausted());
+        if state.in_flight > state.looks || state.waits.is_empty() || replays {
+            return Rest::Working;
         }
-        Some((state.waits.values().copied().flatten().min(), state.waits.keys().cloned().collect()))
+        if state.looks > 0 {
+            return Rest::Looking;
+        }
+        let until = state.waits.values().copied().flatten().min();
+        Rest::Waiting { until, on: state.waits.keys().cloned().collect() }
     }
 
     /// Whether the engine is shutting down and nothing is in flight.
@@ -469,6 +481,27 @@ impl Run {
     /// Whether the run is being cancelled.
     pub(crate) fn is_cancelling(&self) -> bool {
         self.lock().cancelling
+    }
+}
+
+/// What a run does that cannot move by itself.
+#[derive(Debug)]
+pub(crate) enum Rest {
+    /// Something is in flight, or is still to be replayed.
+    Working,
+    /// It waits, and a wait asks the store whether it is over.
+    Looking,
+    /// Only durable waits are left: the commands `on`, of which the first is due at `until`.
+    Waiting { until: Option<Timestamp>, on: Vec<CommandId> },
+}
+
+/// A look; see [`Run::look`].
+#[derive(Debug)]
+pub(crate) struct LookGuard(InFlightGuard<Arc<Run>>);
+
+impl Drop for LookGuard {
+    fn drop(&mut self) {
+        self.0.0.lock().looks -= 1;
     }
 }
 

@@ -36,6 +36,7 @@ struct Planned {
     claim: Series,
     release: Series,
     effect: Series,
+    read: Series,
 }
 
 /// Calls that are still to fail.
@@ -82,7 +83,8 @@ impl Gate for PlannedFailures {
             StoreCall::Claim => plan.claim.next(),
             StoreCall::Release => plan.release.next(),
             StoreCall::Effect => plan.effect.next(),
-            StoreCall::Write | StoreCall::Reserve | StoreCall::Blob | StoreCall::Read => GateDecision::Pass,
+            StoreCall::Read => plan.read.next(),
+            StoreCall::Write | StoreCall::Reserve | StoreCall::Blob => GateDecision::Pass,
         }
     }
 }
@@ -138,6 +140,11 @@ impl FailingStore {
     #[must_use]
     pub fn release_fails(self, times: u64, error: StoreError) -> Self {
         self.with(|plan| plan.release = Series { left: times, error: Some(error) })
+    }
+
+    /// The next `times` reads of runs, ledger rows, messages or snapshots fail, from now on.
+    pub fn next_reads_fail(&self, times: u64, error: StoreError) {
+        self.gate.plan().read = Series { left: times, error: Some(error) };
     }
 
     /// Number of appends so far, failed ones included.

@@ -347,13 +347,17 @@ async fn park_all(
         return Ok(Vec::new());
     }
     // A shutdown waits until what is claimed here is released.
-    let Some(_admission) = inner.admit().await else { return Ok(Vec::new()) };
+    let Some(admission) = inner.admit().await else { return Ok(Vec::new()) };
     let runs = misfits.keys().cloned().collect();
-    let leases = claim(inner, runs).await?;
-    let parking =
-        leases.into_iter().filter_map(|lease| misfits.remove(&lease.run.id).map(|known| (lease, known)));
-    let parked: Vec<_> =
-        parking.map(|(lease, (position, misfit))| park_one(inner, lease, position, misfit)).collect();
+    let (mut parked, mut others) = (Vec::new(), Vec::new());
+    for lease in claim(inner, runs).await? {
+        match misfits.remove(&lease.run.id) {
+            Some((position, misfit)) => parked.push(park_one(inner, lease, position, misfit)),
+            // A claim may bring back others, of which an earlier answer was lost.
+            None => others.push(lease),
+        }
+    }
+    let _tasks = launch_claimed(inner, others, admission.clone());
     Ok(join_all(parked).await.into_iter().flatten().collect())
 }
 

@@ -16,7 +16,7 @@ use jiff::Timestamp;
 
 use crate::inbox::decisions::EndRequest;
 use crate::inbox::topics::{CANCEL, TERMINATE};
-use crate::run::claim::Run;
+use crate::run::claim::{Rest, Run};
 use crate::run::fault::Fault;
 use crate::run::next_generation::NextGeneration;
 use crate::run::program::Completion;
@@ -183,19 +183,22 @@ pub(crate) async fn drive(run: &Arc<Run>, body: BoxFuture<'static, Completion>) 
             return Poll::Ready(end);
         }
         // 9
-        match run.idle() {
+        match run.rest() {
             // A turn of a queue ends where nothing but waiting is left, so that its slot is free.
-            Some((until, on)) if run.queued && until.is_none_or(|until| until > run.now()) => {
+            Rest::Waiting { until, on } if run.queued && until.is_none_or(|until| until > run.now()) => {
                 Poll::Ready(DriveEnd::Suspended { until, on, seen })
             }
-            Some((until, on)) if !run.queued && is_long_wait(run, until) => {
+            Rest::Waiting { until, on } if !run.queued && is_long_wait(run, until) => {
                 let waited = idle_grace
                     .get_or_insert_with(|| run.shared.environment.sleep(run.shared.grace))
                     .poll_unpin(cx);
                 waited.map(|()| DriveEnd::Suspended { until, on, seen })
             }
+            // The engine makes all waits look at every poll, which may be more often than the grace period is long: it goes on.
+            // What the look finds wakes this task.
+            Rest::Looking => Poll::Pending,
             // Something is in flight, or a wait is due soon. The grace period begins anew when the run is idle again.
-            _ => {
+            Rest::Working | Rest::Waiting { .. } => {
                 idle_grace = None;
                 Poll::Pending
             }

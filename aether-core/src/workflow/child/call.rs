@@ -442,7 +442,7 @@ async fn wait_for(run: &Arc<Run>, command: &CommandId, children: &dyn Children, 
         // Not suspended while looking. An end that came before this worker claimed the run has notified no one here: only
         // this look finds it, and a suspension would cut the look off.
         let looked = {
-            let _in_flight = run.in_flight();
+            let _look = run.look();
             run.insist(|| children.ended(child.clone())).await
         };
         match looked {
