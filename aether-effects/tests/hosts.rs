@@ -10,7 +10,8 @@ use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use aether_core::definition::def::{Retry, StepOptions};
-use aether_core::engine::{Engine, EngineBuilder, Environment, RunError};
+use aether_core::engine::{Engine, EngineBuilder, RunError};
+use aether_core::environment::Environment;
 use aether_core::id::RunId;
 use aether_core::journal::event::Event;
 use aether_core::outcome::{EffectClass, FailureClass};

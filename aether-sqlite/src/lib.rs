@@ -19,6 +19,7 @@ mod backup;
 mod base;
 mod batch;
 mod calls;
+mod checkpoints;
 mod codes;
 mod damage;
 mod engine;

@@ -23,7 +23,8 @@ pub struct SqliteOptions {
     pub batch: usize,
     /// How many threads read. Default: 2.
     pub readers: usize,
-    /// After how many pages (4 KiB each) the write-ahead log is copied into the file. Default: 10000.
+    /// After how many pages (4 KiB each) the write-ahead log is copied into the file at the latest, and begun anew; most
+    /// of it is copied before, beside the writer. 0 for never. Default: 10000.
     pub checkpoint_pages: u32,
     /// How many pages the file may have before it counts as full: appends wait for room, other writes fail with
     /// [`StoreError::Full`](aether_core::store::StoreError::Full). Default: no limit.

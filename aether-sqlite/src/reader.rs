@@ -29,7 +29,8 @@ use crate::options::SqliteOptions;
 use crate::row;
 use crate::sched::{Instant, Receiver, Sender, TryRecvError, spawn, unbounded};
 
-type Job = Box<dyn FnOnce(Result<&Connection, StoreError>) + Send>;
+/// A question, which answers its asker by itself.
+pub(crate) type Job = Box<dyn FnOnce(Result<&Connection, StoreError>) + Send>;
 
 /// How long a store that closes lets its readers answer what was asked, and how long it then waits for those that were
 /// interrupted.
@@ -116,6 +117,15 @@ impl Readers {
             reason: format!("no thread could be started: {error}"),
         })?;
         answer.await.unwrap_or_else(|_| Err(gone(store)))
+    }
+
+    /// A thread with a connection of its own, for who asks again and again what takes long. It ends when the sender is dropped.
+    pub(crate) fn thread(&self) -> std::io::Result<Sender<Job>> {
+        let (jobs, queue) = unbounded();
+        if let Some(alive) = self.open().as_ref().map(|open| open.alive.clone()) {
+            self.reader.start(queue, alive)?;
+        }
+        Ok(jobs)
     }
 
     fn job<T: Send + 'static>(

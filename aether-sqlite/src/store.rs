@@ -99,6 +99,7 @@ impl SqliteStore {
         };
         let watch = FileWatch::new(path, &name);
         let readers = Readers::start(path, &watch, &name, &options, Opened::ToWork).map_err(no_thread)?;
+        let copying = readers.thread().map_err(no_thread)?;
         let (queue, ops) = unbounded();
         let (ready, begun) = unbounded();
         let batches = Arc::<BatchCounter>::default();
@@ -112,7 +113,7 @@ impl SqliteStore {
             batches: Arc::clone(&batches),
             back: give_back,
         };
-        let serving = move || writer::serve(conn, &config, &ops, &ready);
+        let serving = move || writer::serve(conn, &config, &ops, copying, &ready);
         let writer = spawn("aether-sqlite-writer", serving).map_err(no_thread)?;
         begun.recv().unwrap_or_else(|_| Err(gone(&name)))?;
         let locks = Arc::new(WorkerLocks::beside(path));

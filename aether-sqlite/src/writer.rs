@@ -20,10 +20,11 @@ use aether_core::store::ledger::Acquired;
 use aether_core::store::{Append, AppendError, StoreError};
 
 use crate::batch::Batch;
+use crate::checkpoints::Checkpoints;
 use crate::error::{OpError, gone, is_transient, translate};
 use crate::identity::FileWatch;
 use crate::options::SqliteOptions;
-use crate::reader::ReadersEnd;
+use crate::reader::{Job, ReadersEnd};
 use crate::request::{Call, Closer, Op};
 use crate::sched::{Instant, Receiver, SOON, Sender, TryRecvError, mutated, sleep, yield_now};
 use crate::spent::GiveBack;
@@ -44,6 +45,14 @@ impl Done {
             Self::Appended(append, Ok(acquired)) => back.all_but_ack(append).durable(acquired),
             Self::Appended(append, Err(error)) => append.ack.failed(error),
             Self::Called(call) => call.answer(Ok(())),
+        }
+    }
+
+    /// The bytes of events, where it is an append.
+    fn frame_bytes(&self) -> Option<u64> {
+        match self {
+            Self::Appended(append, _) => Some(append.frame.text.len() as u64),
+            Self::Called(_) => None,
         }
     }
 
@@ -85,6 +94,7 @@ pub(crate) struct WriterConfig {
 
 struct Writer<'c> {
     batch: Batch<'c>,
+    checkpoints: Checkpoints,
     queue: &'c Receiver<Op>,
     config: &'c WriterConfig,
     options: &'c SqliteOptions,
@@ -115,6 +125,7 @@ pub(crate) fn serve(
     conn: Connection,
     config: &WriterConfig,
     queue: &Receiver<Op>,
+    copying: Sender<Job>,
     ready: &Sender<Result<(), StoreError>>,
 ) {
     let WriterConfig { store, options, .. } = config;
@@ -124,6 +135,7 @@ pub(crate) fn serve(
             let _opener_gone = ready.send(Ok(()));
             let mut writer = Writer {
                 batch,
+                checkpoints: Checkpoints::new(options.checkpoint_pages, copying),
                 queue,
                 config,
                 options,
@@ -143,6 +155,8 @@ pub(crate) fn serve(
             writer.closers.into_iter().map(|closer| (closer, closed.clone())).collect()
         }
         Err(error) => {
+            // Its thread must end for the readers to have ended.
+            drop(copying);
             let reason = format!("its tables are not those of this schema version: {error}");
             let _opener_gone = ready.send(Err(StoreError::Corrupt { store: store.to_string(), reason }));
             Vec::new()
@@ -334,9 +348,11 @@ impl<'c> Writer<'c> {
             Ok(()) => match self.config.watch.check() {
                 Ok(()) => {
                     self.is_written();
-                    let appends = self.done.iter().filter(|done| matches!(done, Done::Appended(..)));
-                    self.config.batches.committed(appends.count());
+                    let frames = self.done.iter().filter_map(Done::frame_bytes);
+                    let (appends, bytes) = frames.fold((0, 0), |(n, sum), bytes| (n + 1, sum + bytes));
+                    self.config.batches.committed(appends);
                     self.done.drain(..).for_each(|done| done.committed(&self.config.back));
+                    self.checkpoints.committed(bytes);
                 }
                 Err(lost) => {
                     tracing::error!(error = %lost, "a batch is not acknowledged");

@@ -12,7 +12,7 @@ const FLOORS: &[&[&str]] = &[
     &["row", "schema"],
     &["open", "waits"],
     &["backup", "damage", "inspect", "list", "reader", "renewal", "statements", "streams"],
-    &["batch", "prepare"],
+    &["batch", "checkpoints", "prepare"],
     &[
         "calls",
         "codes",

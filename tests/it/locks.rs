@@ -111,12 +111,10 @@ async fn a_handle_waits_through_a_store_that_cannot_be_read_for_a_while() {
         }
     })
     .await;
+    let waits = engine.handle::<counting>(run.id().as_str()).await.unwrap();
     let away = StoreError::Unavailable { store: "test".into(), reason: "it is being moved".into() };
     store.next_reads_fail(100, away);
-    let end = tokio::spawn({
-        let run = run.clone();
-        async move { run.end().await }
-    });
+    let end = tokio::spawn(async move { waits.end().await });
     tokio::time::sleep(Duration::from_millis(100)).await;
     assert!(!end.is_finished(), "{:?}", end.await);
     in_time(async {

@@ -137,6 +137,15 @@ impl<'ast> Visit<'ast> for BodyLint<'_> {
 
     fn visit_local(&mut self, local: &'ast Local) {
         self.in_any_order.extend(iteration::fills_in_any_order(local).map(std::ptr::from_ref));
+        // What an effect gives is only named here; whoever goes through it is told by its type.
+        if let Pat::Type(typed) = &local.pat
+            && let Some(init) = &local.init
+            && is_awaited(&init.expr)
+        {
+            self.visit_pat(&typed.pat);
+            self.visit_local_init(init);
+            return;
+        }
         visit::visit_local(self, local);
     }
 
@@ -304,4 +313,14 @@ impl BodyLint<'_> {
 /// A nested step or workflow is judged by its own attribute.
 fn is_ours(attr: &Attribute) -> bool {
     Kind::of(attr).is_some()
+}
+
+/// Whether a value is what an await gives, or what `?` takes out of that.
+fn is_awaited(expr: &Expr) -> bool {
+    match expr {
+        Expr::Await(_) => true,
+        Expr::Try(tried) => is_awaited(&tried.expr),
+        Expr::Paren(inner) => is_awaited(&inner.expr),
+        _ => false,
+    }
 }
