@@ -31,6 +31,7 @@ mod heartbeats;
 mod hostile;
 mod keyed;
 mod kill_sweep;
+mod known_at_end;
 mod limits;
 mod lists;
 mod locks;

@@ -205,6 +205,15 @@ impl StepCall {
     }
 }
 
+/// The arguments that a person gave to a recorded call in place of its own.
+pub(crate) fn edited(record: &CommandRecord) -> Option<Payload> {
+    let (decision, _) = record.details().asked.as_ref()?.decided.as_ref()?;
+    match decision.decode().ok()? {
+        ApprovalOutcome::ApprovedWith(args) => Some(args),
+        _ => None,
+    }
+}
+
 fn unreadable(error: crate::vocabulary::payload::PayloadError) -> ApprovalOutcome {
     ApprovalOutcome::Rejected(format!("the recorded decision is unreadable: {error}"))
 }

@@ -265,15 +265,20 @@ impl Run {
 
     /// The ledger change that leaves an invocation in doubt.
     pub(crate) fn in_doubt(&self, invocation: &InvocationId) -> LedgerUpdate {
-        let (command, attempt) = invocation.as_str().rsplit_once('#').unwrap_or((invocation.as_str(), "0"));
-        let command = CommandId::from(command.to_owned());
         LedgerUpdate {
-            key: IdempotencyKey::new(&self.id, &command, attempt.parse().unwrap_or(0)),
+            key: self.key_of(invocation),
             status: LedgerStatus::InDoubt,
             result: None,
             error: None,
             committed: false,
         }
+    }
+
+    /// The idempotency key of an invocation.
+    pub(crate) fn key_of(&self, invocation: &InvocationId) -> IdempotencyKey {
+        let (command, attempt) = invocation.as_str().rsplit_once('#').unwrap_or((invocation.as_str(), "0"));
+        let command = CommandId::from(command.to_owned());
+        IdempotencyKey::new(&self.id, &command, attempt.parse().unwrap_or(0))
     }
 
     /// Begins a shutdown: what is in flight may finish, and nothing new starts.

@@ -16,6 +16,7 @@ use crate::journal::event::{
     Event, RunCancelled, RunCompleted, RunFailed, RunTerminated, RunUnwinding, RunWaiting,
 };
 use crate::journal::history::History;
+use crate::perform::known_at_end::commit_known;
 use crate::run::append::AppendExtras;
 use crate::run::claim::Run;
 use crate::run::end::RunEnd;
@@ -96,6 +97,10 @@ impl RunCompletion {
     ) -> Result<RunEnd, DriveEnd> {
         // A child that is being started right now has no inbox yet.
         run.children_are_started().await;
+        // A run that completes was handed all that it asked for.
+        if !self.unwinding && !matches!(self.end, Event::RunCompleted(_)) {
+            unless_failed(run, commit_known(run)).await?;
+        }
         if !self.unwinding
             && (self.must_unwind(run) || has_children(run) && !mutated("children-end-before-the-decision"))
         {
