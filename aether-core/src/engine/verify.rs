@@ -296,6 +296,7 @@ pub(crate) async fn replay(inner: &Arc<Inner>, id: &RunId, recorded: Read) -> Re
             effects: Vec::new(),
             streams: Vec::new(),
             adopts: None,
+            parked: None,
             same_code,
             queued: false,
             read_since: None,

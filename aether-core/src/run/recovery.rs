@@ -190,6 +190,12 @@ impl Run {
         true
     }
 
+    /// What is written with the beginning, or the resumption, of the undoing of a run that is parked: it is so no more,
+    /// because that needs none of the code that it waits for. Its code stays.
+    pub(crate) fn unpark(&self) -> Option<CodeChange> {
+        self.take_parked().filter(|_| !self.has_adopted()).map(CodeChange::Adopted)
+    }
+
     /// Whether all that is recorded was asked for.
     pub(crate) fn is_proven(&self) -> bool {
         self.lock().history.is_proven()

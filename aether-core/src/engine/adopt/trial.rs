@@ -60,13 +60,13 @@ pub(crate) async fn try_run(inner: &Arc<Inner>, record: &RunRecord) -> Result<Tr
     let linked = inner.linked(&recorded.code);
     let code = linked.as_ref().map(|linked| code_of(linked.def));
     let found = |misfit| Ok(Trial { position, needs, code, misfit });
+    // The workflow's code is over, and only steps are undone, by their names: it need not even be linked.
+    if recorded.unwinding.is_some() || recorded.end.is_some() {
+        return found(lacks_undo(inner, run, &recorded));
+    }
     if linked.is_none() {
         let lacking = lacking(inner, run, &recorded.code);
         return found(Some(lacking));
-    }
-    // The workflow's code is over, and only steps are undone, by their names.
-    if recorded.unwinding.is_some() || recorded.end.is_some() {
-        return found(lacks_undo(inner, run, &recorded));
     }
     let workflow = recorded.created.workflow.clone();
     // A task of its own: trials of several runs use all threads.

@@ -156,6 +156,7 @@ impl RunCompletion {
         events.push(RunUnwinding { end: Box::new(self.end.clone()) }.into());
         extras.consumed = std::mem::take(&mut self.consumed);
         extras.unless_asked_to_end = self.gives_way();
+        extras.code = run.unpark();
         durable_or_fault(run, events, extras).await
     }
 

@@ -90,6 +90,7 @@ pub(crate) async fn load(inner: &Arc<Inner>, lease: Lease) -> Result<Launch, Fau
             queued: record.terms.queue.is_some(),
             read_since,
             birth: None,
+            parked: is_parked.then(|| recorded_by.clone()),
             same_code: recovered.code == code && recorded_by == code.id(),
             adopts: (is_other && lacks.is_none()).then_some(code),
         },
