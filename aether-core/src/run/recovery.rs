@@ -42,12 +42,10 @@ impl Run {
         &self,
         command: &CommandId,
         what: &'static str,
-        (recorded_site, site): (Option<String>, Option<String>),
+        sites: (Option<String>, Option<String>),
         error: PayloadError,
     ) -> T {
-        let (run, command) = (self.id.clone(), command.clone());
-        let error = Unreadable::without_values(error);
-        let unreadable = Unreadable { run, command, what, recorded_site, site, error };
+        let unreadable = Unreadable::new(&self.id, command, what, sites, error);
         self.stop(Fault::Unreadable(Box::new(unreadable))).await
     }
 

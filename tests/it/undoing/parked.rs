@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use aether::prelude::*;
 use aether::store::event::Event;
-use aether::store::Store;
+use aether::store::{RunFilter, Store};
 use aether::view::Status;
 
-use super::{Stage, ended, recorded, take_money};
+use super::{Stage, called, consent, ended, lend_car, recorded, take_money};
 use crate::seeds::kit::{Calls, Journal, Place, Rows, builder, in_time, json, run_id, stores};
 
 /// Take money, and wait for a word.
@@ -16,6 +16,27 @@ use crate::seeds::kit::{Calls, Journal, Place, Rows, builder, in_time, json, run
 async fn take_and_wait(cx: &mut Cx, cents: u32) -> Result<u32> {
     take_money(cx, cents).await?;
     Ok(cx.signal("never").await?)
+}
+
+/// What cannot be weighed; what it gives does not read back.
+#[step(effect = "tool", compensate = unweigh)]
+async fn weigh(cx: &mut StepCx) -> Result<f64> {
+    Calls::note(cx)?;
+    Ok(f64::NAN)
+}
+
+/// Never made.
+#[step(effect = "tool")]
+async fn unweigh(cx: &mut StepCx, weighed: Option<f64>) -> Result<()> {
+    let _ = weighed;
+    Calls::note(cx)
+}
+
+/// Lend a car, and fail with what was weighed.
+#[workflow]
+async fn lend_and_weigh(cx: &mut Cx) -> Result<f64> {
+    lend_car(cx, 7).await?;
+    Ok(weigh(cx).await?)
 }
 
 /// An engine that leaves a run to its store as soon as that only waits.
@@ -120,5 +141,33 @@ async fn a_run_that_did_not_fit_where_it_went_on_is_undone_there() {
         let view = ended(&engine, "taken").await;
         assert_eq!((view.status, calls.of("refund")), (Status::Cancelled, 2));
         assert_eq!(view.uncompensated, []);
+    }
+}
+
+#[tokio::test]
+async fn a_step_whose_undoing_call_is_not_known_holds_up_no_other() {
+    let asks = {
+        let (place, calls) = (Place::memory(), Calls::default());
+        let engine = engine(&place.store, &calls, &Stage::new(0)).await;
+        engine.start::<lend_and_weigh>(()).id("weighed").await.unwrap();
+        consent(&engine).await;
+        Journal::read(&place.store, "weighed").await.through("approval_requested", "take_car_back")
+    };
+    let edited = with_created(&asks, |created| created.fingerprint = "f".repeat(64));
+    for journal in [asks, edited] {
+        let (place, calls, stage) = (Place::sqlite(), Calls::default(), Stage::new(0));
+        journal.plant(&place.store, Rows::Follow).await;
+        let client = builder(&place.store, &calls).client().start().await.unwrap();
+        let report = client.check(RunFilter::new()).await.unwrap();
+        assert!(report.is_clean(), "{report}");
+        client.shutdown().await.unwrap();
+        let engine = engine(&place.store, &calls, &stage).await;
+        let asked = &engine.pending(&run_id("weighed")).await.unwrap()[0];
+        engine.approve(&run_id("weighed"), &asked.command, "ann").await.unwrap();
+        called(&calls, "take_car_back", 1).await;
+        let view = ended(&engine, "weighed").await;
+        let left: Vec<_> = view.uncompensated.iter().map(|left| left.step.to_string()).collect();
+        assert_eq!((view.status, left), (Status::Failed, vec!["1:weigh".to_owned()]));
+        assert_eq!((calls.of("take_car_back"), calls.of("unweigh")), (1, 0));
     }
 }

@@ -15,6 +15,7 @@ use crate::engine::advance::read::Read;
 use crate::engine::code::code_of;
 use crate::engine::inner::Inner;
 use crate::engine::verify::{VerifyError, recorded, verified};
+use crate::perform::undo;
 use crate::run::fault::Fault;
 use crate::sched::spawn;
 use crate::store::records::RunRecord;
@@ -38,15 +39,15 @@ pub(crate) struct Trial {
 /// How long a replay may take.
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// That a step is not linked which is to be undone next by it: the undoing of a run goes by the names of steps.
-fn lacks_undo(inner: &Inner, run: &RunId, recorded: &Read) -> Option<Fault> {
-    let obligations = &recorded.obligations;
-    let pending = obligations.plan().into_iter().filter_map(|undoes| obligations.compensation_of(&undoes));
-    let lacking = pending
-        .filter(|step| step.is_open())
-        .find(|step| !inner.shared.steps.contains_key(step.step.as_str()))?;
-    let (command, step) = (lacking.undoes.clone(), lacking.step.clone());
-    Some(Fault::StepNotLinked { run: run.clone(), command, step })
+/// Why a run whose steps are being undone cannot go on with that here: it goes by the recorded names of steps, and by no
+/// workflow.
+fn cannot_undo(inner: &Inner, run: &RunId, recorded: &mut Read) -> Option<Fault> {
+    let Read { obligations, unwinding, .. } = recorded;
+    obligations.plan().iter().find_map(|undoes| {
+        let pending = obligations.compensation_of(undoes).filter(|step| step.is_open())?;
+        let call = unwinding.as_mut().and_then(|it| it.history.peek(&pending.place()).cloned());
+        undo::cannot_undo(&inner.shared, run, pending, call)
+    })
 }
 
 /// Replays an open run without executing anything.
@@ -55,14 +56,14 @@ fn lacks_undo(inner: &Inner, run: &RunId, recorded: &Read) -> Option<Fault> {
 /// A fault that says nothing of the code: the store failed, or the journal is damaged.
 pub(crate) async fn try_run(inner: &Arc<Inner>, record: &RunRecord) -> Result<Trial, Fault> {
     let run = &record.id;
-    let recorded = recorded(inner, run).await?;
+    let mut recorded = recorded(inner, run).await?;
     let (position, needs) = (recorded.next, Some(recorded.code.clone()));
     let linked = inner.linked(&recorded.code);
     let code = linked.as_ref().map(|linked| code_of(linked.def));
     let found = |misfit| Ok(Trial { position, needs, code, misfit });
     // The workflow's code is over, and only steps are undone, by their names: it need not even be linked.
     if recorded.unwinding.is_some() || recorded.end.is_some() {
-        return found(lacks_undo(inner, run, &recorded));
+        return found(cannot_undo(inner, run, &mut recorded));
     }
     if linked.is_none() {
         let lacking = lacking(inner, run, &recorded.code);
