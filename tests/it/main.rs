@@ -24,6 +24,7 @@ mod edits;
 mod encryption;
 mod evidence;
 mod examples;
+mod foretold;
 mod forks;
 mod fuzz;
 mod gone_children;

@@ -194,6 +194,12 @@ impl Run {
         self.take_parked().filter(|_| !self.has_adopted()).map(CodeChange::Adopted)
     }
 
+    /// Whether a panic of the workflow tells that code and history do not fit: the code ran before, or `adopts` what other
+    /// code recorded and was not yet seen to fit.
+    pub(crate) fn panics_in_replay(&self, adopts: bool) -> bool {
+        self.is_behind_history() || adopts && !self.is_proven()
+    }
+
     /// Whether all that is recorded was asked for.
     pub(crate) fn is_proven(&self) -> bool {
         self.lock().history.is_proven()

@@ -56,9 +56,7 @@ impl RunCompletion {
                 }
             },
             // Code that ran before without a panic, or that was not yet seen to fit: a deploy fails no run.
-            DriveEnd::Panicked(message)
-                if run.is_behind_history() || run.is_adopting() && !run.is_proven() =>
-            {
+            DriveEnd::Panicked(message) if run.panics_in_replay(run.is_adopting()) => {
                 let workflow = run.def.name.to_owned();
                 let fault = Fault::PanickedInReplay { run: run.id.clone(), workflow, message };
                 return Err(DriveEnd::Fault(fault));
