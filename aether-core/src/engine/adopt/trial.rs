@@ -17,7 +17,7 @@ use crate::engine::code::{code_of, run_code};
 use crate::engine::inner::Inner;
 use crate::engine::verify::{VerifyError, judged, recorded, replay};
 use crate::perform::approval::unreadable_edit;
-use crate::perform::undo;
+use crate::perform::undo::cannot_undo;
 use crate::run::fault::Fault;
 use crate::sched::spawn;
 use crate::store::records::RunRecord;
@@ -45,12 +45,12 @@ const LONGEST: Duration = Duration::from_secs(60);
 
 /// Why a run whose steps are being undone cannot go on with that here: it goes by the recorded names of steps, and by no
 /// workflow.
-fn cannot_undo(inner: &Inner, run: &RunId, recorded: &mut Read) -> Option<Fault> {
+fn cannot_go_on(inner: &Inner, run: &RunId, recorded: &mut Read) -> Option<Fault> {
     let Read { obligations, unwinding, .. } = recorded;
     obligations.plan().iter().find_map(|undoes| {
         let pending = obligations.compensation_of(undoes).filter(|step| step.is_open())?;
         let call = unwinding.as_mut().and_then(|it| it.history.peek(&pending.place()).cloned());
-        undo::cannot_undo(&inner.shared, run, pending, call)
+        cannot_undo(&inner.shared, run, pending, call)
     })
 }
 
@@ -67,7 +67,7 @@ pub(crate) async fn try_run(inner: &Arc<Inner>, record: &RunRecord) -> Result<Tr
     let found = |misfit| Ok(Trial { position, needs, code, misfit, fails: None });
     // Before anything else: the workflow's code is over, and need not even be linked.
     if recorded.unwinding.is_some() || recorded.end.is_some() {
-        return found(cannot_undo(inner, run, &mut recorded));
+        return found(cannot_go_on(inner, run, &mut recorded));
     }
     let Some(linked) = linked else {
         let lacking = lacking(inner, run, &recorded.code);
