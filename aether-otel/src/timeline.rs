@@ -86,6 +86,7 @@ impl Timeline {
                 self.parked.push(Piece::begun(now, None));
             }
             Event::CodeAdopted(_) => end(&mut self.parked, now, "adopted"),
+            Event::RunUnwinding(_) => end(&mut self.parked, now, "undone"),
             Event::StepRetried(e) => {
                 self.begin(&e.command, e.attempt, now.at);
                 let next = e.attempt.saturating_add(1);

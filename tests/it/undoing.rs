@@ -3,6 +3,7 @@
 mod exchanged;
 mod generations;
 mod lost;
+mod parked;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -38,6 +38,7 @@ fn check_of(report: &CheckReport) -> Check {
         fits: report.fits,
         adopts: report.adopts,
         parks: report.parks,
+        fails: report.fails,
         unreadable: report.unreadable,
         runs: report.runs.iter().map(run).collect(),
     }

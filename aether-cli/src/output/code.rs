@@ -48,6 +48,8 @@ pub(crate) struct Check {
     pub(crate) adopts: usize,
     /// How many would be parked.
     pub(crate) parks: usize,
+    /// How many would fail.
+    pub(crate) fails: usize,
     /// How many could not be replayed.
     pub(crate) unreadable: usize,
     /// Every run that was looked at.
@@ -61,7 +63,7 @@ pub(crate) struct CheckedRun {
     pub(crate) run: String,
     /// Name of its workflow.
     pub(crate) workflow: String,
-    /// fits, adopts, parks or unreadable.
+    /// fits, adopts, parks, fails or unreadable.
     pub(crate) verdict: String,
     /// The difference.
     pub(crate) why: Option<String>,

@@ -218,6 +218,7 @@ async fn create_and_launch(inner: &Arc<Inner>, new: NewRunOf, under: Under) -> R
             effects: Vec::new(),
             streams: Vec::new(),
             adopts: None,
+            parked: None,
             same_code: true,
             queued: false,
             read_since: None,

@@ -135,8 +135,12 @@ pub(crate) async fn verified(
     run: &RunId,
     recorded: Read,
 ) -> Result<Verified, VerifyError> {
-    let Replayed { run: replayed, workflow, drive_end, unwinding, end } =
-        replay(inner, run, recorded).await?;
+    judged(run, replay(inner, run, recorded).await?).await
+}
+
+/// What a replay says of code and history.
+pub(crate) async fn judged(run: &RunId, replayed: Replayed) -> Result<Verified, VerifyError> {
+    let Replayed { run: replayed, workflow, drive_end, unwinding, end } = replayed;
     // The event with which the workflow ended; where steps were undone, the run's own end came later.
     let workflow_end = unwinding.as_ref().map(|(workflow_end, _)| workflow_end).or(end.as_ref());
     let cut_off = workflow_end.is_some_and(cuts_off);
@@ -296,6 +300,7 @@ pub(crate) async fn replay(inner: &Arc<Inner>, id: &RunId, recorded: Read) -> Re
             effects: Vec::new(),
             streams: Vec::new(),
             adopts: None,
+            parked: None,
             same_code,
             queued: false,
             read_since: None,

@@ -22,6 +22,8 @@ impl RunCreated {
 pub(crate) struct RecordedCode {
     code: Option<RunCode>,
     parked: bool,
+    /// Its steps are being undone, which needs none of its code.
+    undoing: bool,
 }
 
 impl RecordedCode {
@@ -30,9 +32,11 @@ impl RecordedCode {
         match event {
             Event::RunCreated(e) => self.code = Some(e.code()),
             Event::CodeAdopted(CodeAdopted { code }) => {
-                *self = Self { code: Some(code.clone()), parked: false };
+                (self.code, self.parked) = (Some(code.clone()), false);
             }
             Event::RunParked(_) => self.parked = true,
+            Event::RunUnwinding(_) => (self.undoing, self.parked) = (true, false),
+            Event::RunRequeued(_) if self.undoing => self.parked = false,
             event if event.is_terminal() => self.parked = false,
             _ => {}
         }

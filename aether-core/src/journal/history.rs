@@ -210,6 +210,11 @@ impl History {
         self.commands.open().filter(open).map(|record| &record.command)
     }
 
+    /// What is recorded of commands that were begun and have no answer.
+    pub(crate) fn begun(&self) -> impl Iterator<Item = &CommandRecord> {
+        self.commands.open().filter(|record| record.answer.is_none())
+    }
+
     /// On replay only the winner of a race is polled, and of a recorded plan nothing: what the others got is not handed
     /// out again.
     fn forget_below(&mut self, decided: &[(Place, Option<String>)]) {

@@ -155,6 +155,8 @@ pub(crate) struct Obligations {
     started: HashMap<RunId, CommandId>,
     awaited: HashMap<CommandId, RunId>,
     invocations: BTreeMap<CommandId, InvocationId>,
+    /// Transaction steps that were begun and have no answer, but for those of branches that lost a race.
+    transactions: BTreeSet<CommandId>,
     /// Errors of undoing commands that are not committed yet.
     errors: HashMap<CommandId, Payload>,
     /// Of a fork: commands that undid calls of its origin before its workflow began.
@@ -188,6 +190,9 @@ impl Obligations {
             Event::OutcomeKept(e) => self.take_over(e),
             Event::RunContinued(e) => *self = Self::carried(e),
             Event::NodeStarted(e) if undoes_another(&e.command) => self.rename(&e.command),
+            Event::NodeStarted(e) if e.class == EffectClass::Transaction => {
+                self.begin_transaction(&e.command)
+            }
             Event::NodeStarted(e) => self.claim(e),
             // Before its workflow began: the step was the origin's, and this run may make one of the same name.
             Event::StepCompensated(e) if begins_fork(&e.command) => self.undone_first.push(e.command.clone()),
@@ -203,12 +208,17 @@ impl Obligations {
                 self.remember(&e.command, e.error.as_ref());
             }
             Event::TransactionFinished(e) => self.remember(&e.command, e.error.as_ref()),
+            Event::RaceDecided(e) => {
+                let scope = e.command.place();
+                self.transactions.retain(|begun| !begun.is_within(scope) || begun.is_within(&e.winner));
+            }
             Event::InvocationResolved(e) if e.decision == InvocationDecision::Retry => {}
             Event::InvocationResolved(e) => drop(self.invocations.remove(&e.command)),
             Event::InvocationAbandoned(e) => drop(self.invocations.remove(&e.command)),
             Event::StepRetried(e) => drop(self.invocations.remove(&e.command)),
             Event::CommandCommitted(e) => {
                 self.invocations.remove(&e.command);
+                self.transactions.remove(&e.command);
                 if let Some(child) = self.awaited.remove(&e.command) {
                     self.children.remove(&child);
                 }
@@ -507,6 +517,18 @@ impl Obligations {
     /// The first command that started `child`.
     pub(crate) fn starter(&self, child: &RunId) -> Option<&CommandId> {
         self.started.get(child)
+    }
+
+    /// A transaction step is handed to the store, which may record its outcome when nobody waits for it any more.
+    pub(crate) fn begin_transaction(&mut self, command: &CommandId) {
+        if !undoes_another(command) {
+            self.transactions.insert(command.clone());
+        }
+    }
+
+    /// Transaction steps that were begun and have no answer, but for those that undo others or whose branch lost a race.
+    pub(crate) fn transactions(&self) -> BTreeSet<CommandId> {
+        self.transactions.clone()
     }
 
     /// Invocations that were started and whose outcome is neither known nor decided.

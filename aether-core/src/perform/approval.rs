@@ -14,12 +14,16 @@ use crate::inbox::decisions::ApprovalOutcome;
 use crate::inbox::topics::approval_topic;
 use crate::journal::event::{ApprovalDecided, ApprovalRequested};
 use crate::journal::history::record::CommandRecord;
-use crate::perform::call::StepCall;
+use crate::perform::call::{StepCall, ask_in_net};
 use crate::policy::approvals::{ApprovalCall, or_yes};
 use crate::run::append::AppendExtras;
+use crate::run::fault::Fault;
 use crate::run::reply_receiver::{Received, ReplyReceiver};
+use crate::run::shared::EngineShared;
+use crate::run::unreadable::Unreadable;
 use crate::vocabulary::environment::later;
 use crate::vocabulary::failure::StepError;
+use crate::vocabulary::id::RunId;
 use crate::vocabulary::outcome::{EffectClass, Outcome};
 use crate::vocabulary::payload::{Answered, Digest, Payload};
 use crate::vocabulary::waiting::{TimeLimit, Waiting, millis};
@@ -62,7 +66,7 @@ impl StepCall {
         if let ApprovalOutcome::ApprovedWith(edited) = &outcome
             && let Err(error) = self.ask_body(|body| body.check(edited))
         {
-            return self.run.unreadable(&self.command, "edited arguments", (None, None), error).await;
+            return self.run.unreadable(&self.command, EDITED, (None, None), error).await;
         }
         outcome
     }
@@ -204,6 +208,27 @@ impl StepCall {
         self.commit_failure(Outcome::PermanentFailure, &error, None).await
     }
 }
+
+/// The arguments that a person gave to a recorded call in place of its own.
+pub(crate) fn edited(record: &CommandRecord) -> Option<Payload> {
+    let (decision, _) = record.details().asked.as_ref()?.decided.as_ref()?;
+    match decision.decode().ok()? {
+        ApprovalOutcome::ApprovedWith(args) => Some(args),
+        _ => None,
+    }
+}
+
+/// Why a program cannot make a recorded call with the arguments that a person gave it.
+pub(crate) fn unreadable_edit(shared: &EngineShared, run: &RunId, record: &CommandRecord) -> Option<Fault> {
+    let step = shared.steps.get(record.path.as_deref()?)?;
+    let edited = edited(record)?;
+    let error = ask_in_net(step.def.path, || step.body().check(&edited)).err()?;
+    let unreadable = Unreadable::new(run, &record.command, EDITED, (None, None), error);
+    Some(Fault::Unreadable(Box::new(unreadable)))
+}
+
+/// How arguments that a person gave are called where they cannot be read.
+const EDITED: &str = "edited arguments";
 
 fn unreadable(error: crate::vocabulary::payload::PayloadError) -> ApprovalOutcome {
     ApprovalOutcome::Rejected(format!("the recorded decision is unreadable: {error}"))

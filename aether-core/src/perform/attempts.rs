@@ -67,7 +67,7 @@ pub(crate) fn answer_step(
 }
 
 /// The call, unless it cannot be recorded.
-fn step_call(
+pub(crate) fn step_call(
     run: &Arc<Run>,
     command: CommandId,
     site: Option<SourceLine>,

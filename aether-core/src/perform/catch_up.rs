@@ -12,6 +12,7 @@ use crate::store::append::StoredEffect;
 use crate::store::ledger::{LedgerEntry, LedgerStatus, LedgerUpdate};
 use crate::store::read::effect_events;
 use crate::store::streams::kept_of;
+use crate::vocabulary::id::IdempotencyKey;
 use crate::vocabulary::outcome::Outcome;
 use crate::vocabulary::payload::Answered;
 
@@ -76,20 +77,10 @@ impl StepCall {
         let confirmed = matches!(answered, Some(Ok(_))) && self.confirm(&recovered).await;
         // The journal may hold `node_started` already; it is written once.
         events.retain(|event| !(self.started && matches!(event, Event::NodeStarted(_))));
-        events.iter_mut().for_each(mark_caught_up);
-        let mut extras = AppendExtras { stored, ..AppendExtras::default() };
         // Only a row that exists: an update of a missing one would make the store refuse the whole append.
-        if let (Some(status), Some(_)) = (effect.status, row) {
-            let (result, error) = match returned(&events) {
-                Some(Ok(value)) => (Some(value), None),
-                Some(Err(error)) => (None, Some(error)),
-                None => (None, None),
-            };
-            let committed = status != LedgerStatus::InDoubt;
-            let status = if confirmed { LedgerStatus::Confirmed } else { status };
-            extras.ledger.push(LedgerUpdate { key: effect.key, status, result, error, committed });
-            extras.drop_stored_values();
-        }
+        let status = effect.status.filter(|_| row.is_some());
+        let status = status.map(|status| if confirmed { LedgerStatus::Confirmed } else { status });
+        let mut extras = as_caught_up(&mut events, stored, effect.key, status);
         let retried = events.iter().find_map(|event| match event {
             Event::StepRetried(e) => Some(e),
             _ => None,
@@ -168,6 +159,29 @@ impl StepCall {
         self.run.append_large(events, extras).await;
         answered
     }
+}
+
+/// Marks the events of a stored outcome as caught up. Returns what is written with them: the values that they refer to, and
+/// the ledger row under `key`, where it gets a `status`.
+pub(crate) fn as_caught_up(
+    events: &mut [Event],
+    stored: Vec<LargeValue>,
+    key: IdempotencyKey,
+    status: Option<LedgerStatus>,
+) -> AppendExtras {
+    events.iter_mut().for_each(mark_caught_up);
+    let mut extras = AppendExtras { stored, ..AppendExtras::default() };
+    if let Some(status) = status {
+        let (result, error) = match returned(events) {
+            Some(Ok(value)) => (Some(value), None),
+            Some(Err(error)) => (None, Some(error)),
+            None => (None, None),
+        };
+        let committed = status != LedgerStatus::InDoubt;
+        extras.ledger.push(LedgerUpdate { key, status, result, error, committed });
+        extras.drop_stored_values();
+    }
+    extras
 }
 
 fn mark_caught_up(event: &mut Event) {

@@ -4,7 +4,7 @@
 //! step's policy, and every decision is an event. Imports `run` and below.
 
 mod admitted;
-mod approval;
+pub(crate) mod approval;
 pub(crate) mod attempts;
 mod body;
 pub(crate) mod body_outcome;
@@ -19,6 +19,7 @@ mod confirm;
 pub(crate) mod failures;
 mod heartbeat;
 mod kept;
+pub(crate) mod known_at_end;
 mod limited;
 mod reading;
 mod resend;

@@ -12,7 +12,8 @@ use futures_util::FutureExt as _;
 
 use crate::definition::def::StepOptions;
 use crate::journal::event::{
-    CommandCommitted, Event, NodeFinished, StateChanged, TransactionFinished, TransactionRolledBack,
+    CommandCommitted, Event, NodeFinished, StateChanged, StepCommitted, TransactionFinished,
+    TransactionRolledBack,
 };
 use crate::journal::frame::Frame;
 use crate::perform::body::redacted;
@@ -233,6 +234,8 @@ impl StepCall {
             event: None,
             last_event: Arc::clone(&last_event),
         };
+        // Before it is queued: whoever ends the run while it is must look what came of it.
+        self.run.with_obligations(|obligations| obligations.begin_transaction(&self.command));
         // The count is fixed before the body runs, because positions are given out before the store answers: whatever
         // the outcome is, it is one event.
         let _receipt = self.run.append_work(Box::new(attempt), &self.command, &head).await;
@@ -273,17 +276,26 @@ impl StepCall {
         }
         let mut events = self.start_events();
         events.extend(self.compensation(outcome, answered.as_ref().ok()));
-        let command = self.command.clone();
-        events.push(
-            CommandCommitted { command, outcome, result: None, error: None, caught_up, spent: None }.into(),
-        );
-        events.push(NodeFinished { command: self.command.clone() }.into());
-        if outcome.is_complete() {
-            events.push(self.step_committed(None));
-        }
+        events.extend(committed(&self.command, &self.name, outcome, caught_up));
         // What a crash left was made before, perhaps by other code, to which it was readable.
         let answered = if caught_up { answered } else { self.check_read(answered, &mut events) };
         self.run.append(events, AppendExtras::default());
         Next::Done(answered)
     }
+}
+
+/// The commit of a transaction step whose outcome `transaction_finished` holds.
+pub(crate) fn committed(
+    command: &CommandId,
+    name: &str,
+    outcome: Outcome,
+    caught_up: bool,
+) -> impl Iterator<Item = Event> + use<> {
+    let of = || command.clone();
+    let committed =
+        CommandCommitted { command: of(), outcome, result: None, error: None, caught_up, spent: None };
+    let complete = outcome
+        .is_complete()
+        .then(|| StepCommitted { command: of(), step: name.to_owned(), key: None }.into());
+    [committed.into(), NodeFinished { command: of() }.into()].into_iter().chain(complete)
 }

@@ -16,10 +16,12 @@ use crate::policy::replay::Mode;
 use crate::run::append::AppendExtras;
 use crate::run::claim::Run;
 use crate::run::fault::Fault;
+use crate::run::shared::EngineShared;
+use crate::run::unreadable::Unreadable;
 use crate::sched::mutated;
 use crate::step::body::Body;
 use crate::vocabulary::failure::StepError;
-use crate::vocabulary::id::CommandId;
+use crate::vocabulary::id::{CommandId, RunId};
 use crate::vocabulary::payload::Answered;
 
 /// Undoes one step, for the command `by` of `cx.compensate()` or for the run's end. Of several that ask for it, in branches
@@ -72,8 +74,7 @@ async fn undo_one(run: &Arc<Run>, undoes: &CommandId, by: Option<&CommandId>, wa
     if !run.has_answer(&command)
         && let Err(error) = ask_in_net(def.path, || body.check(&args))
     {
-        let sites = (None, Some(format!("{}:{}", def.file, def.line)));
-        return run.unreadable(&command, "call that undoes it, as arguments", sites, error).await;
+        return run.unreadable(&command, ARGUMENTS, (None, Some(line_of(def))), error).await;
     }
     let call = CallSpec {
         name: def.name.into(),
@@ -141,33 +142,78 @@ fn give_up(run: &Run, pending: &PendingCompensation, name: &str) {
 
 type UndoingStep = (&'static StepDef, Arc<dyn Body>);
 
+/// How a recorded call that undoes a step is called where it cannot be read.
+const ARGUMENTS: &str = "call that undoes it, as arguments";
+
+fn line_of(def: &StepDef) -> String {
+    format!("{}:{}", def.file, def.line)
+}
+
+/// Why a program could not undo a step by what is recorded alone, before it has run any code of the workflow. `recorded` is
+/// what is recorded of the call that undoes it.
+pub(crate) fn cannot_undo(
+    shared: &EngineShared,
+    run: &RunId,
+    pending: &PendingCompensation,
+    recorded: Option<CommandRecord>,
+) -> Option<Fault> {
+    let has_answer = recorded.as_ref().is_some_and(|record| record.answer.is_some());
+    let of_path = |path: &str| shared.steps.get(path).map(|step| (step.def, step.body()));
+    let Some((def, body)) = choose(pending, None, begun_as(pending, recorded), of_path) else {
+        let (run, command, step) = (run.clone(), pending.undoes.clone(), pending.step.clone());
+        // One whose name is not recorded is given up.
+        return (!step.is_empty()).then_some(Fault::StepNotLinked { run, command, step });
+    };
+    let args = pending.args.as_ref().ok().filter(|_| !has_answer && !pending.has_returned())?;
+    let error = ask_in_net(def.path, || body.check(args)).err()?;
+    let command = CommandId::new(&pending.place(), def.name);
+    let unreadable = Unreadable::new(run, &command, ARGUMENTS, (None, Some(line_of(def))), error);
+    Some(Fault::Unreadable(Box::new(unreadable)))
+}
+
 /// The step that undoes: the recorded one, also where the code would undo with another one by now. One that was moved to
 /// another module is known by its name, as long as its old path is free and the undone step still names it.
 fn undoing_step(run: &Run, pending: &PendingCompensation) -> Option<UndoingStep> {
     let declared = run.undo_of(&pending.undoes).map(|undo| (undo.def, undo.body));
-    let of_path = |path: &str| {
+    let begun = begun_as(pending, run.recorded(&CommandId::new(&pending.place(), UNKNOWN)));
+    choose(pending, declared.clone(), begun, |path| {
         // A step that is generic over types is in no list.
         let declared = declared.clone().filter(|(def, _)| def.path == path);
         declared.or_else(|| run.shared.steps.get(path).map(|step| (step.def, step.body())))
-    };
+    })
+}
+
+/// As [`undoing_step`], of those that `of_path` knows, and of the one that the undone step names today.
+fn choose(
+    pending: &PendingCompensation,
+    declared: Option<UndoingStep>,
+    begun: Option<Begun>,
+    of_path: impl Fn(&str) -> Option<UndoingStep>,
+) -> Option<UndoingStep> {
     let recorded =
         of_path(&pending.step).or_else(|| declared.clone().filter(|(def, _)| is_moved(&pending.step, def)));
-    let Some((begun, path)) = begun_as(run, pending) else { return recorded };
+    let Some(Begun { name, path }) = begun else { return recorded };
     // What is begun goes on with its step: a former build called that of its code.
     let same_path = path.as_deref().and_then(of_path);
     same_path
-        .or_else(|| recorded.filter(|(def, _)| def.name == begun))
-        .or_else(|| declared.filter(|(def, _)| def.name == begun))
+        .or_else(|| recorded.filter(|(def, _)| def.name == name))
+        .or_else(|| declared.filter(|(def, _)| def.name == name))
 }
 
-/// Name and path of the step with which the undoing was begun.
-fn begun_as(run: &Run, pending: &PendingCompensation) -> Option<(String, Option<String>)> {
-    let of_record = |record: CommandRecord| {
-        let is_begun = record.started || record.answer.is_some();
-        is_begun.then(|| (record.command.name().to_owned(), record.path.as_deref().map(str::to_owned)))
-    };
-    let of_started = |started: &NodeStarted| (started.command.name().to_owned(), started.path.clone());
-    let recorded = run.recorded(&CommandId::new(&pending.place(), UNKNOWN)).and_then(of_record);
+/// Name and path of the step with which an undoing was begun.
+struct Begun {
+    name: String,
+    path: Option<String>,
+}
+
+/// With which step the undoing was begun, by what is recorded here of its call, or else in an earlier generation.
+fn begun_as(pending: &PendingCompensation, recorded: Option<CommandRecord>) -> Option<Begun> {
+    let recorded = recorded.filter(|record| record.started || record.answer.is_some()).map(|record| {
+        let path = record.path.as_deref().map(str::to_owned);
+        Begun { name: record.command.name().to_owned(), path }
+    });
+    let of_started =
+        |started: &NodeStarted| Begun { name: started.command.name().to_owned(), path: started.path.clone() };
     recorded.or_else(|| pending.begun_as().map(of_started))
 }
 

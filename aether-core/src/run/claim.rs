@@ -34,7 +34,7 @@ use crate::store::records::Message;
 use crate::stream::execution::OpenCommands;
 use crate::vocabulary::code::RunCode;
 use crate::vocabulary::failure::Failure;
-use crate::vocabulary::id::{CommandId, Epoch, IdempotencyKey, InvocationId, Position, RunId};
+use crate::vocabulary::id::{CodeId, CommandId, Epoch, IdempotencyKey, InvocationId, Position, RunId};
 use crate::vocabulary::payload::Payload;
 use crate::vocabulary::trace::Trace;
 
@@ -78,6 +78,8 @@ pub(crate) struct Run {
     began_at: Position,
     /// The code that advances the run from now on, where other code recorded it, until that is written.
     adopts: Mutex<Option<RunCode>>,
+    /// The code of its row, where that says that the run is parked, until that is over.
+    parked: Mutex<Option<CodeId>>,
     /// The same source of the workflow recorded it.
     pub(super) same_code: bool,
     /// When it was written.
@@ -159,6 +161,8 @@ pub(crate) struct Origin {
     pub(crate) streams: Vec<CommandId>,
     /// The code that is to advance it, where it is other code than recorded it, or the run is parked.
     pub(crate) adopts: Option<RunCode>,
+    /// The code of its row, where that says that the run is parked.
+    pub(crate) parked: Option<CodeId>,
     /// Whether the same source of the workflow recorded it.
     pub(crate) same_code: bool,
     /// Whether the claim holds a slot of a queue: then it is released as soon as the run only waits.
@@ -181,6 +185,7 @@ impl Run {
             trace: Trace::of(origin.traceparent.as_deref(), &origin.seed),
             seed: origin.seed.into(),
             adopts: Mutex::new(origin.adopts),
+            parked: Mutex::new(origin.parked),
             same_code: origin.same_code,
             adopted: OnceLock::new(),
             resumed: origin.mode == Mode::Verify || !origin.history.is_empty(),
@@ -267,15 +272,20 @@ impl Run {
 
     /// The ledger change that leaves an invocation in doubt.
     pub(crate) fn in_doubt(&self, invocation: &InvocationId) -> LedgerUpdate {
-        let (command, attempt) = invocation.as_str().rsplit_once('#').unwrap_or((invocation.as_str(), "0"));
-        let command = CommandId::from(command.to_owned());
         LedgerUpdate {
-            key: IdempotencyKey::new(&self.id, &command, attempt.parse().unwrap_or(0)),
+            key: self.key_of(invocation),
             status: LedgerStatus::InDoubt,
             result: None,
             error: None,
             committed: false,
         }
+    }
+
+    /// The idempotency key of an invocation.
+    pub(crate) fn key_of(&self, invocation: &InvocationId) -> IdempotencyKey {
+        let (command, attempt) = invocation.as_str().rsplit_once('#').unwrap_or((invocation.as_str(), "0"));
+        let command = CommandId::from(command.to_owned());
+        IdempotencyKey::new(&self.id, &command, attempt.parse().unwrap_or(0))
     }
 
     /// Begins a shutdown: what is in flight may finish, and nothing new starts.
@@ -336,6 +346,11 @@ impl Run {
     /// The code to be recorded as the run's; returned once.
     pub(super) fn take_adoption(&self) -> Option<RunCode> {
         self.adopts.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// The code of its row, where that says that the run is parked; returned once.
+    pub(super) fn take_parked(&self) -> Option<CodeId> {
+        self.parked.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     /// Whether the claim began with a history to replay.

@@ -42,12 +42,10 @@ impl Run {
         &self,
         command: &CommandId,
         what: &'static str,
-        (recorded_site, site): (Option<String>, Option<String>),
+        sites: (Option<String>, Option<String>),
         error: PayloadError,
     ) -> T {
-        let (run, command) = (self.id.clone(), command.clone());
-        let error = Unreadable::without_values(error);
-        let unreadable = Unreadable { run, command, what, recorded_site, site, error };
+        let unreadable = Unreadable::new(&self.id, command, what, sites, error);
         self.stop(Fault::Unreadable(Box::new(unreadable))).await
     }
 
@@ -188,6 +186,18 @@ impl Run {
             AppendExtras { code: change, ..AppendExtras::default() },
         );
         true
+    }
+
+    /// What is written with the beginning, or the resumption, of the undoing of a run that is parked: it is so no more,
+    /// because that needs none of the code that it waits for. Its code stays.
+    pub(crate) fn unpark(&self) -> Option<CodeChange> {
+        self.take_parked().filter(|_| !self.has_adopted()).map(CodeChange::Adopted)
+    }
+
+    /// Whether a panic of the workflow tells that code and history do not fit: the code ran before, or `adopts` what other
+    /// code recorded and was not yet seen to fit.
+    pub(crate) fn panics_in_replay(&self, adopts: bool) -> bool {
+        self.is_behind_history() || adopts && !self.is_proven()
     }
 
     /// Whether all that is recorded was asked for.

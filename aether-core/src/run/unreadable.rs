@@ -28,6 +28,18 @@ pub struct Unreadable {
 }
 
 impl Unreadable {
+    /// The recorded value of `command` that the decoder said this of. The sites are those of the recording and of today.
+    pub(crate) fn new(
+        run: &RunId,
+        command: &CommandId,
+        what: &'static str,
+        (recorded_site, site): (Option<String>, Option<String>),
+        error: PayloadError,
+    ) -> Self {
+        let (run, command, error) = (run.clone(), command.clone(), Self::without_values(error));
+        Self { run, command, what, recorded_site, site, error }
+    }
+
     /// Replaces the values in what the decoder said: a text that a user wrote in an error of their own remains.
     pub(crate) fn without_values(error: PayloadError) -> PayloadError {
         match error {

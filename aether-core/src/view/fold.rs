@@ -335,7 +335,9 @@ impl RunView {
         }
         match event {
             Event::RunParked(e) => self.parked = Some(e.clone()),
-            Event::CodeAdopted(_) => self.parked = None,
+            Event::CodeAdopted(_) | Event::RunUnwinding(_) => self.parked = None,
+            // The undoing of its steps goes on.
+            Event::RunRequeued(_) if self.ending.is_some() => self.parked = None,
             event if event.is_terminal() => self.parked = None,
             _ => {}
         }

@@ -18,6 +18,7 @@ use crate::engine::advance::launch::{LOADS, launch_claimed};
 use crate::engine::code::code_of;
 use crate::engine::inner::{Inner, now};
 use crate::engine::pace::Pace;
+use crate::journal::frame::StoredFrame;
 use crate::run::fault::Fault;
 use crate::sched::HashMap;
 use crate::store::append::END_REQUESTS;
@@ -178,7 +179,8 @@ async fn treat(inner: &Arc<Inner>, page: Vec<RunRecord>, found: &mut Found) -> R
         match known.misfit {
             None => {
                 found.fits += 1;
-                if !waits_for_a_turn(&record) {
+                // A run of which this program has no code is one whose steps are undone: no turn is granted to that here.
+                if !waits_for_a_turn(&record) || known.code.is_none() {
                     if due || record.parked {
                         fits.push(record.id);
                     }
@@ -258,10 +260,11 @@ fn is_left_to_others(inner: &Inner, record: &RunRecord, elsewhere: &[Serving]) -
 /// What is known of a run as it is now; tries it where nothing is.
 async fn known_or_tried(inner: &Arc<Inner>, record: &RunRecord) -> Option<Known> {
     let adoptions = &inner.adoptions;
-    let holds = |known: &&Known| known.position == record.next || known.lasting && record.parked;
-    let known = adoptions.known().get(&record.id).filter(holds).cloned();
-    if known.is_some() {
-        return known;
+    let known = adoptions.known().get(&record.id).cloned();
+    if let Some(known) = known
+        && (known.position == record.next || lasts(inner, &known, record).await)
+    {
+        return Some(known);
     }
     let environment = &inner.shared.environment;
     if adoptions.has_just_failed(&record.id, record.next, environment.monotonic()) {
@@ -269,7 +272,7 @@ async fn known_or_tried(inner: &Arc<Inner>, record: &RunRecord) -> Option<Known>
     }
     adoptions.tried.fetch_add(1, Ordering::Relaxed);
     match try_run(inner, record).await {
-        Ok(Trial { position, needs, code, misfit }) => {
+        Ok(Trial { position, needs, code, misfit, .. }) => {
             let misfit = misfit.map(|fault| Misfit { fault, needs });
             let known = Known { position, lasting: false, code, misfit };
             adoptions.known().insert(record.id.clone(), known.clone());
@@ -286,6 +289,25 @@ async fn known_or_tried(inner: &Arc<Inner>, record: &RunRecord) -> Option<Known>
             None
         }
     }
+}
+
+/// Whether a misfit that lasts while the run is parked still says something of it: not once steps are undone, for which other
+/// code is looked at.
+async fn lasts(inner: &Inner, known: &Known, record: &RunRecord) -> bool {
+    if !known.lasting || !record.parked {
+        return false;
+    }
+    let since = inner.shared.store.load(&record.id, known.position).await;
+    // A store that cannot say it is asked again at the next look.
+    let is_undoing =
+        |frames: Vec<StoredFrame>| frames.iter().any(|frame| frame.text.contains("run_unwinding"));
+    if since.is_ok_and(is_undoing) {
+        return false;
+    }
+    if let Some(known) = inner.adoptions.known().get_mut(&record.id) {
+        known.position = record.next;
+    }
+    true
 }
 
 fn is_unlinked(fault: &Fault) -> bool {

@@ -22,8 +22,8 @@ use crate::vocabulary::id::CodeId;
 const PAGE: usize = 256;
 
 impl Engine {
-    /// Replays the open runs of `filter` with this program's code, and says of each whether it fits, is adopted, or would
-    /// be parked. Executes nothing and writes nothing: ask it before a deploy, of an engine that only looks
+    /// Replays the open runs of `filter` with this program's code, and says of each whether it fits, is adopted, would be
+    /// parked, or would fail. Executes nothing and writes nothing: ask it before a deploy, of an engine that only looks
     /// ([`EngineBuilder::client`](crate::engine::EngineBuilder::client)), on the store itself, on a copy of its file, or on
     /// a recording that was imported into an empty store.
     ///
@@ -82,6 +82,9 @@ async fn check(inner: &Arc<Inner>, record: RunRecord) -> Result<RunCheck, StoreE
         Ok(RunCheck { run, workflow, verdict, why, recorded, requested, recorded_by })
     };
     match tried {
+        Ok(Trial { fails: Some(why), needs, .. }) => {
+            checked(RunVerdict::Fails, None, needs).map(|found| RunCheck { why: Some(why), ..found })
+        }
         Ok(Trial { misfit: Some(fault), needs, .. }) => checked(RunVerdict::Parks, Some(&fault), needs),
         Ok(Trial { misfit: None, needs, code: linked, .. }) => {
             // Where it waits in a queue for another code than the one that recorded it, that one adopts it.

@@ -21,6 +21,8 @@ pub enum RunVerdict {
     Adopts,
     /// The program's code does not fit: the run is parked, and waits for code that does.
     Parks,
+    /// The program's code fits, and its workflow panics behind what is recorded: the run fails.
+    Fails,
     /// The run could not be replayed: its journal is damaged.
     Unreadable,
 }
@@ -31,6 +33,7 @@ impl fmt::Display for RunVerdict {
             Self::Fits => "fits",
             Self::Adopts => "adopts",
             Self::Parks => "parks",
+            Self::Fails => "fails",
             Self::Unreadable => "unreadable",
         })
     }
@@ -70,6 +73,8 @@ pub struct CheckReport {
     pub adopts: usize,
     /// How many runs would be parked.
     pub parks: usize,
+    /// How many runs would fail.
+    pub fails: usize,
     /// How many runs could not be replayed.
     pub unreadable: usize,
     /// Every run, in the order in which they were created.
@@ -92,12 +97,12 @@ impl RunCheck {
 impl CheckReport {
     /// Whether the program can advance every run that was looked at.
     pub fn is_clean(&self) -> bool {
-        self.parks == 0 && self.unreadable == 0
+        self.parks == 0 && self.fails == 0 && self.unreadable == 0
     }
 
     /// The runs that would not be advanced.
     pub fn problems(&self) -> impl Iterator<Item = &RunCheck> {
-        self.runs.iter().filter(|run| matches!(run.verdict, RunVerdict::Parks | RunVerdict::Unreadable))
+        self.runs.iter().filter(|run| !matches!(run.verdict, RunVerdict::Fits | RunVerdict::Adopts))
     }
 
     /// The report as JSON, for machines: the counts, and one object for each run.
@@ -118,6 +123,7 @@ impl CheckReport {
             RunVerdict::Fits => &mut self.fits,
             RunVerdict::Adopts => &mut self.adopts,
             RunVerdict::Parks => &mut self.parks,
+            RunVerdict::Fails => &mut self.fails,
             RunVerdict::Unreadable => &mut self.unreadable,
         } += 1;
         self.runs.push(run);
@@ -126,12 +132,15 @@ impl CheckReport {
 
 impl fmt::Display for CheckReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { fits, adopts, parks, unreadable, runs } = self;
+        let Self { fits, adopts, parks, fails, unreadable, runs } = self;
         let open = runs.len();
         write!(
             f,
             "{open} open runs: {fits} fit, {adopts} fit other code and would be adopted, {parks} would be parked"
         )?;
+        if *fails > 0 {
+            write!(f, ", {fails} would fail")?;
+        }
         if *unreadable > 0 {
             write!(f, ", {unreadable} cannot be read")?;
         }

@@ -19,7 +19,7 @@ pub enum OnUnfit {
     /// It starts, and parks them: they wait, listed, for code that they fit.
     #[default]
     Park,
-    /// It does not start: [`BuildError::OpenRunsNeedOtherCode`] names them. Every open run is replayed first, which executes
+    /// It does not start: [`BuildError::OpenRunsNeedOtherCode`] names them, and those that would fail. Every open run is replayed first, which executes
     /// nothing; runs whose code another live worker has are left out.
     Refuse,
 }
@@ -31,7 +31,8 @@ pub(crate) async fn refuse_unfit(inner: &Arc<Inner>) -> Result<(), BuildError> {
     let elsewhere = shared.store.codes_elsewhere(&shared.worker).await?;
     let (mut count, mut first) = (0, Vec::new());
     let keep = |found: RunCheck| {
-        if found.verdict == RunVerdict::Parks {
+        // Also one that this code would fail: nobody knows here whether the code from before would.
+        if matches!(found.verdict, RunVerdict::Parks | RunVerdict::Fails) {
             count += 1;
             if first.len() < NAMED {
                 first.push(found);

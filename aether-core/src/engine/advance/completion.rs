@@ -16,6 +16,7 @@ use crate::journal::event::{
     Event, RunCancelled, RunCompleted, RunFailed, RunTerminated, RunUnwinding, RunWaiting,
 };
 use crate::journal::history::History;
+use crate::perform::known_at_end::commit_known;
 use crate::run::append::AppendExtras;
 use crate::run::claim::Run;
 use crate::run::end::RunEnd;
@@ -55,9 +56,7 @@ impl RunCompletion {
                 }
             },
             // Code that ran before without a panic, or that was not yet seen to fit: a deploy fails no run.
-            DriveEnd::Panicked(message)
-                if run.is_behind_history() || run.is_adopting() && !run.is_proven() =>
-            {
+            DriveEnd::Panicked(message) if run.panics_in_replay(run.is_adopting()) => {
                 let workflow = run.def.name.to_owned();
                 let fault = Fault::PanickedInReplay { run: run.id.clone(), workflow, message };
                 return Err(DriveEnd::Fault(fault));
@@ -96,6 +95,10 @@ impl RunCompletion {
     ) -> Result<RunEnd, DriveEnd> {
         // A child that is being started right now has no inbox yet.
         run.children_are_started().await;
+        // A run that completes was handed all that it asked for.
+        if !self.unwinding && !matches!(self.end, Event::RunCompleted(_)) {
+            unless_failed(run, commit_known(run)).await?;
+        }
         if !self.unwinding
             && (self.must_unwind(run) || has_children(run) && !mutated("children-end-before-the-decision"))
         {
@@ -151,6 +154,7 @@ impl RunCompletion {
         events.push(RunUnwinding { end: Box::new(self.end.clone()) }.into());
         extras.consumed = std::mem::take(&mut self.consumed);
         extras.unless_asked_to_end = self.gives_way();
+        extras.code = run.unpark();
         durable_or_fault(run, events, extras).await
     }
 

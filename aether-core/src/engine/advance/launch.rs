@@ -187,7 +187,7 @@ pub(crate) fn launch_run(inner: &Arc<Inner>, launch: Launch) -> Option<Arc<Run>>
     // A former claim may have left `Stopped` here. Handles that see `None` wait for this claim's end.
     cell.set(None);
     if is_takeover {
-        note_takeover(&run);
+        note_takeover(&run, unwinding.is_some());
     }
     let span = log::run_span(&run);
     let task = spawn({
@@ -278,13 +278,15 @@ pub(crate) fn remove_active(inner: &Inner, run: &Run, over: bool) {
     }
 }
 
-/// Records that the run was claimed again: by another worker, or by this one after a release.
-fn note_takeover(run: &Run) {
+/// Records that the run was claimed again: by another worker, or by this one after a release. One that is `undoing` its steps
+/// waits for no code.
+fn note_takeover(run: &Run, undoing: bool) {
     let event = RunRequeued { worker: run.shared.worker.clone(), reason: format!("epoch {}", run.epoch) };
     let wake_at = Some(run.now());
     let status =
         StatusChange { status: Status::Running, wake_at, release: false, seen: run.seen(), notify: None };
-    run.append(vec![event.into()], AppendExtras { status: Some(status), ..AppendExtras::default() });
+    let code = if undoing { run.unpark() } else { None };
+    run.append(vec![event.into()], AppendExtras { status: Some(status), code, ..AppendExtras::default() });
 }
 
 fn input_fault(run: &Run, error: PayloadError) -> Fault {

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use crate::engine::advance::forking::Beginning;
-use crate::engine::advance::read::{Unwinding, read_own};
+use crate::engine::advance::read::{Read, Unwinding, read_own};
 use crate::engine::code::run_code;
 use crate::engine::inner::Inner;
 use crate::policy::replay::Mode;
@@ -15,7 +15,7 @@ use crate::run::end::RunEnd;
 use crate::run::fault::Fault;
 use crate::run::program::RegisteredWorkflow;
 use crate::store::error::StoreError;
-use crate::store::records::Lease;
+use crate::store::records::{Lease, RunRecord};
 use crate::vocabulary::code::RunCode;
 use crate::vocabulary::id::RunId;
 use crate::vocabulary::payload::Payload;
@@ -66,7 +66,7 @@ pub(crate) async fn load(inner: &Arc<Inner>, lease: Lease) -> Result<Launch, Fau
     let lacks = linked.is_none().then(|| lacking(inner, &record.id, &recovered.code));
     let code = linked.map_or_else(|| recovered.code.clone(), |linked| run_code(linked.def));
     let workflow = linked.unwrap_or(RegisteredWorkflow::unlinked());
-    let is_other = is_parked || recovered.parked || recorded_by != code.id() || recovered.code != code;
+    let is_other = is_under_other_code(&record, &recovered, &code);
     if is_other && lacks.is_none() {
         inner.adoptions.note_code(code.id(), workflow.def);
     }
@@ -90,6 +90,7 @@ pub(crate) async fn load(inner: &Arc<Inner>, lease: Lease) -> Result<Launch, Fau
             queued: record.terms.queue.is_some(),
             read_since,
             birth: None,
+            parked: is_parked.then(|| recorded_by.clone()),
             same_code: recovered.code == code && recorded_by == code.id(),
             adopts: (is_other && lacks.is_none()).then_some(code),
         },
@@ -102,6 +103,11 @@ pub(crate) async fn load(inner: &Arc<Inner>, lease: Lease) -> Result<Launch, Fau
         unwinding: recovered.unwinding,
         beginning: recovered.beginning,
     })
+}
+
+/// Whether `code` adopts a run when it advances it: other code recorded it, or it is parked.
+pub(crate) fn is_under_other_code(record: &RunRecord, read: &Read, code: &RunCode) -> bool {
+    record.parked || read.parked || record.code != code.id() || read.code != *code
 }
 
 /// The fault of a run whose code is not linked, in this version or a newer one.

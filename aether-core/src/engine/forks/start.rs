@@ -209,6 +209,7 @@ impl ForkPlan {
             effects: Vec::new(),
             streams: Vec::new(),
             adopts: None,
+            parked: None,
             same_code: false,
             read_since: None,
             birth: None,

@@ -367,6 +367,7 @@ impl Stage {
         let events = self.events_from(0);
         let origin = Origin {
             adopts: None,
+            parked: None,
             same_code: true,
             queued: false,
             read_since: None,
