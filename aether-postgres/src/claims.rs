@@ -203,7 +203,7 @@ impl Database {
 
     /// The caller has what a claim got.
     pub(crate) fn delivered(&self, given: Given<'_>) {
-        given.delivered(&self.claims, self.late());
+        given.delivered(self.late());
     }
 
     /// As [`Database::claim`], for a caller that does more before it has its answer: what it drops is found by the worker's
@@ -419,22 +419,23 @@ impl Database {
     }
 
     /// The runs that claims of `worker` got and that it was not told of.
-    async fn recover_claims(
-        &self,
+    async fn recover_claims<'d>(
+        &'d self,
         worker: &WorkerId,
-        given: &mut Given<'_>,
+        given: &mut Given<'d>,
     ) -> Result<Vec<Lease>, StoreError> {
-        let tokens = self.claims.lost_of(worker, Instant::now());
+        let look = self.claims.look(worker, Instant::now());
+        let tokens = look.tokens();
         if tokens.is_empty() {
             return Ok(Vec::new());
         }
-        let (mut leases, mut found) = ask!(self, |conn| self.of_tokens(conn, worker, &tokens).await)?;
+        let (mut leases, mut found) = ask!(self, |conn| self.of_tokens(conn, worker, tokens).await)?;
         // Their buckets may have moved meanwhile.
         let shared = self.peers.get().and_then(|peers| peers.shared.upgrade());
         let others = shared.iter().flat_map(|shared| shared.reachable());
         let mut asked = 1;
         for (_, other) in others.filter(|(_, other)| !std::ptr::eq(other.as_ref(), self)) {
-            let there = async { ask!(other, |conn| other.of_tokens(conn, worker, &tokens).await) };
+            let there = async { ask!(other, |conn| other.of_tokens(conn, worker, tokens).await) };
             // One that is away must not keep back what was found here.
             let answer: Result<Result<_, StoreError>, _> = timeout(ELSEWHERE, there).await;
             if let Ok(Ok((more, tokens))) = answer {
@@ -445,7 +446,7 @@ impl Database {
         }
         // What was not looked for everywhere may be where it was not looked for.
         let is_everywhere = shared.is_none_or(|shared| asked == shared.all().len());
-        given.looked_for(if is_everywhere { tokens } else { found.clone() }, found);
+        given.looked_for(look.found(found, is_everywhere));
         Ok(leases)
     }
 
