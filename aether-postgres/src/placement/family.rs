@@ -103,8 +103,7 @@ async fn while_it_stands(
     };
     let id = new.id.clone();
     let created: Option<Option<Created>> = ask!(at home.asking_beside(&database.deciding), |conn| {
-        // As long as a creation may take.
-        let transaction = conn.begin_for(home.options.statement_timeout + home.options.patience).await?;
+        let transaction = conn.begin_for(home.creation_limit()).await?;
         if transaction.query(lock, &[&name, &revision]).await?.is_empty() {
             transaction.rollback().await?;
             return Ok(None);

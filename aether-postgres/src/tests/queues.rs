@@ -191,6 +191,42 @@ async fn every_key_gets_its_turn() {
     assert_eq!(got, 700);
 }
 
+/// A start that is with the writer goes on, whoever has waited for it: nothing else begins before it is counted.
+#[tokio::test]
+async fn a_start_that_nobody_waits_for_any_more_is_counted() {
+    for portable in [false, true] {
+        let table = Table::with(options().portable(portable)).await;
+        let other = Database::open(&table.url, options().portable(portable)).await.unwrap();
+        set(&table.database, "q", LimitKind::Open(1)).await;
+        let blocker = table.begin().await;
+        blocker.batch_execute("LOCK TABLE journal IN SHARE MODE").await.unwrap();
+        tokio::select! {
+            _ = create(&table.database, queued("first", "k")) => panic!("the run cannot be written"),
+            () = table.until_blocked(1) => {}
+        }
+        let second = tokio::spawn(async move { create(&other, queued("second", "k")).await });
+        table.until_blocked(2).await;
+        blocker.batch_execute("COMMIT").await.unwrap();
+        assert!(matches!(second.await.unwrap(), Created::OverLimit { open: 1, .. }), "portable: {portable}");
+        assert_eq!(table.number("SELECT count(*) FROM runs WHERE id = 'first'").await, 1);
+    }
+}
+
+#[tokio::test]
+async fn a_start_that_is_given_up_before_its_turn_creates_nothing() {
+    let table = Table::lay().await;
+    set(&table.database, "q", LimitKind::Open(1)).await;
+    let blocker = table.begin().await;
+    blocker.batch_execute("SELECT FROM limits FOR UPDATE").await.unwrap();
+    tokio::select! {
+        _ = create(&table.database, queued("first", "k")) => panic!("it has no turn"),
+        () = table.until_blocked(1) => {}
+    }
+    blocker.batch_execute("COMMIT").await.unwrap();
+    assert_eq!(create(&table.database, queued("second", "k")).await, Created::New);
+    assert_eq!(table.number("SELECT count(*) FROM runs").await, 1);
+}
+
 /// Whoever has waited for the lock of a limit counts what was created meanwhile.
 #[tokio::test]
 async fn a_limit_of_open_runs_holds_where_transactions_are_serializable_by_default() {
