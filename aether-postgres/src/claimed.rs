@@ -1,8 +1,8 @@
 //! What a process remembers of its claims: which answers it never got, and how far due runs are claimed.
 //!
 //! Promise: the token of a claim is kept until its answer is in the caller's hands, or until it is sure that the claim got
-//! nothing. A lost claim is looked for by one caller at a time, so that what it got is given to one. The low-water mark is used only while claims are slow again and again, and hides no run for longer than
-//! [`FULL_LOOK`].
+//! nothing. A lost claim is looked for by one caller at a time, so that what it got is given to one. The low-water mark is
+//! used only while claims are slow again and again, and hides no run for longer than [`FULL_LOOK`].
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};

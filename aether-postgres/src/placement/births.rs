@@ -1,8 +1,8 @@
 //! Runs that this process is creating, in a store of several databases.
 //!
-//! Promise: what is noted here before a database is asked for a run, and is noted no more, was decided before: the run is
-//! there, or nobody creates it. Appends to a run may be queued before its creation is answered; while its bucket is moved
-//! they may come to the new database first, and wait there.
+//! Promise: a run is noted here from the moment at which appends to it may be queued until its creation is answered. While
+//! its bucket is moved they may come to the new database first, and wait there. Of a run that is not noted, a look that
+//! begins afterwards sees whether it is there.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -1,8 +1,8 @@
 //! What a writer does with the appends of a bucket that has left its database.
 //!
-//! Promise: appends of a run stay in their order, and behind its creation. All that a writer has of a bucket, in hand and in its queue, is sent to
-//! the bucket's new database while the map is held, and only then new appends go there. An append whose answer was lost
-//! keeps the numbers under which its frame may be found: frames keep theirs when they are moved.
+//! Promise: appends of a run stay in their order, and behind its creation. All that a writer has of a bucket, in hand and in
+//! its queue, is sent to the bucket's new database while the map is held, and only then new appends go there. An append
+//! whose answer was lost keeps the numbers under which its frame may be found: frames keep theirs when they are moved.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
