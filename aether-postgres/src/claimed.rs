@@ -1,8 +1,8 @@
 //! What a process remembers of its claims: which answers it never got, and how far due runs are claimed.
 //!
 //! Promise: the token of a claim is kept until its answer is in the caller's hands, or until it is sure that the claim got
-//! nothing. The low-water mark is used only while claims are slow again and again, and hides no run for longer than
-//! [`FULL_LOOK`].
+//! nothing. A lost claim is looked for by one caller at a time, so that what it got is given to one. The low-water mark is
+//! used only while claims are slow again and again, and hides no run for longer than [`FULL_LOOK`].
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -56,6 +56,8 @@ struct Open {
     /// Since when it is lost; `None` while its caller waits for the answer.
     lost: Option<Instant>,
     looked: Option<Instant>,
+    /// Whether somebody looks for it now.
+    is_sought: bool,
 }
 
 #[derive(Debug, Default)]
@@ -120,8 +122,53 @@ impl Attempts<'_> {
 #[derive(Debug, Default)]
 pub(crate) struct Given<'c> {
     parts: Vec<Claim<'c>>,
-    /// Tokens that were looked for, and those of them that were found.
-    looked_for: (Vec<String>, Vec<String>),
+    /// The lost claims that were looked for.
+    look: Option<Look<'c>>,
+}
+
+/// A look for lost claims. Until it is dropped nobody else looks for them: how long it takes, with its delivery, nobody knows
+/// beforehand.
+#[derive(Debug)]
+pub(crate) struct Look<'c> {
+    claims: &'c Claims,
+    tokens: Vec<String>,
+    /// Those that were found.
+    found: Vec<String>,
+    /// Whether they were looked for wherever they may be.
+    is_whole: bool,
+}
+
+impl Look<'_> {
+    /// The tokens to look for.
+    pub(crate) fn tokens(&self) -> &[String] {
+        &self.tokens
+    }
+
+    /// These were found; `is_whole` says whether they were looked for wherever they may be.
+    pub(crate) fn found(mut self, found: Vec<String>, is_whole: bool) -> Self {
+        (self.found, self.is_whole) = (found, is_whole);
+        self
+    }
+
+    /// What was found is in the caller's hands. A claim is one transaction, so that one which was found needs no further look,
+    /// nor does one that was lost for longer than `late`: then its statement cannot be under way any more.
+    fn delivered(self, late: Duration) {
+        self.claims.open().retain(|claim| {
+            let is_late = self.is_whole && claim.lost.is_some_and(|lost| lost.elapsed() > late);
+            let is_over =
+                self.found.contains(&claim.token) || (is_late && self.tokens.contains(&claim.token));
+            !is_over
+        });
+    }
+}
+
+impl Drop for Look<'_> {
+    fn drop(&mut self) {
+        let mut open = self.claims.open();
+        open.iter_mut()
+            .filter(|claim| self.tokens.contains(&claim.token))
+            .for_each(|claim| claim.is_sought = false);
+    }
 }
 
 impl<'c> Given<'c> {
@@ -131,15 +178,16 @@ impl<'c> Given<'c> {
     }
 
     /// Lost claims were looked for.
-    pub(crate) fn looked_for(&mut self, tokens: Vec<String>, found: Vec<String>) {
-        self.looked_for = (tokens, found);
+    pub(crate) fn looked_for(&mut self, look: Look<'c>) {
+        self.look = Some(look);
     }
 
     /// The caller has all of it. A lost claim that was lost for longer than `late` and not found has got nothing.
-    pub(crate) fn delivered(mut self, claims: &Claims, late: Duration) {
+    pub(crate) fn delivered(mut self, late: Duration) {
         self.parts.iter_mut().for_each(|claim| claim.answered = true);
-        let (tokens, found) = &self.looked_for;
-        claims.looked_for(tokens, found, late);
+        if let Some(look) = self.look {
+            look.delivered(late);
+        }
     }
 }
 
@@ -191,34 +239,29 @@ impl Claims {
         let number = self.count.fetch_add(1, Ordering::Relaxed);
         let random = || RandomState::new().hash_one(number);
         let token = format!("claim:{:016x}{:016x}", random(), random());
-        self.open().push(Open { worker: worker.clone(), token: token.clone(), lost: None, looked: None });
+        self.open().push(Open {
+            worker: worker.clone(),
+            token: token.clone(),
+            lost: None,
+            looked: None,
+            is_sought: false,
+        });
         Claim { claims: self, token, answered: false }
     }
 
-    /// Tokens of lost claims of `worker` that are to be looked for now.
-    pub(crate) fn lost_of(&self, worker: &WorkerId, now: Instant) -> Vec<String> {
+    /// The lost claims of `worker` that are to be looked for now, and that nobody looks for.
+    pub(crate) fn look(&self, worker: &WorkerId, now: Instant) -> Look<'_> {
         let is_wanted = |claim: &&mut Open| {
             let pause = |lost| (now.duration_since(lost) / LOOK_SHARE).max(LOOK);
             let is_time = |lost| claim.looked.is_none_or(|looked| now.duration_since(looked) >= pause(lost));
-            claim.worker == *worker && claim.lost.is_some_and(is_time)
+            claim.worker == *worker && !claim.is_sought && claim.lost.is_some_and(is_time)
         };
         let mut open = self.open();
         let wanted = open.iter_mut().filter(is_wanted).map(|claim| {
-            claim.looked = Some(now);
+            (claim.looked, claim.is_sought) = (Some(now), true);
             claim.token.clone()
         });
-        wanted.collect()
-    }
-
-    /// `tokens` were looked for, and what was found is in the caller's hands. A claim is one transaction, so that one which
-    /// was found needs no further look, nor does one that was lost for longer than `late`: then its statement cannot be
-    /// under way any more.
-    pub(crate) fn looked_for(&self, tokens: &[String], found: &[String], late: Duration) {
-        self.open().retain(|claim| {
-            let is_late = claim.lost.is_some_and(|lost| lost.elapsed() > late);
-            let is_over = found.contains(&claim.token) || (is_late && tokens.contains(&claim.token));
-            !is_over
-        });
+        Look { claims: self, tokens: wanted.collect(), found: Vec::new(), is_whole: false }
     }
 
     /// Due times of runs of these codes up to this one need no look, and whether none is left out.
@@ -270,25 +313,44 @@ mod tests {
     fn a_claim_is_lost_until_its_answer_is_there_or_it_is_too_late() {
         let (claims, worker) = (Claims::default(), WorkerId::from("w".to_owned()));
         let now = Instant::now();
+        let lost_of = |worker: &WorkerId, now| claims.look(worker, now).tokens().to_vec();
         let mut answered = claims.tries(&worker);
         assert_eq!(answered.token(), answered.token(), "what got nothing is sent again as it was");
-        assert_eq!(claims.lost_of(&worker, now), [""; 0], "it is under way");
+        assert_eq!(lost_of(&worker, now), [""; 0], "it is under way");
         let mut given = Given::default();
         given.part(answered);
-        given.delivered(&claims, LATE);
+        given.delivered(LATE);
         drop(claims.tries(&worker));
-        assert_eq!(claims.lost_of(&worker, now), [""; 0], "it was never sent");
+        assert_eq!(lost_of(&worker, now), [""; 0], "it was never sent");
         let mut dropped = claims.tries(&worker);
-        let token = dropped.token();
+        let tokens = [dropped.token()];
         drop(dropped);
-        assert_eq!(claims.lost_of(&WorkerId::from("v".to_owned()), now), [""; 0]);
-        assert_eq!(claims.lost_of(&worker, now), std::slice::from_ref(&token));
-        assert_eq!(claims.lost_of(&worker, now), [""; 0], "looked for a moment ago");
-        let tokens = [token];
-        claims.looked_for(&tokens, &[], LATE);
-        assert_eq!(claims.lost_of(&worker, now + LOOK), tokens, "it may still be under way");
-        claims.looked_for(&tokens, &tokens, LATE);
-        assert_eq!(claims.lost_of(&worker, now + LOOK * 3), [""; 0]);
+        assert_eq!(lost_of(&WorkerId::from("v".to_owned()), now), [""; 0]);
+        let look = claims.look(&worker, now);
+        assert_eq!(look.tokens(), tokens);
+        assert_eq!(lost_of(&worker, now + LOOK * 9), [""; 0], "somebody looks for it");
+        look.found(Vec::new(), true).delivered(LATE);
+        assert_eq!(lost_of(&worker, now), [""; 0], "looked for a moment ago");
+        let look = claims.look(&worker, now + LOOK);
+        assert_eq!(look.tokens(), tokens, "it may still be under way");
+        look.found(tokens.to_vec(), false).delivered(LATE);
+        assert_eq!(lost_of(&worker, now + LOOK * 3), [""; 0]);
+    }
+
+    #[test]
+    fn what_was_looked_for_everywhere_and_too_late_is_lost_no_more() {
+        let (claims, worker) = (Claims::default(), WorkerId::from("w".to_owned()));
+        let mut dropped = claims.tries(&worker);
+        let tokens = [dropped.token()];
+        drop(dropped);
+        let now = Instant::now();
+        for (n, is_whole) in [(1, false), (2, true)] {
+            let look = claims.look(&worker, now + LOOK * n);
+            assert_eq!(look.tokens(), tokens);
+            std::thread::sleep(Duration::from_millis(1));
+            look.found(Vec::new(), is_whole).delivered(Duration::ZERO);
+        }
+        assert!(claims.look(&worker, now + LOOK * 9).tokens().is_empty());
     }
 
     #[test]
@@ -299,17 +361,19 @@ mod tests {
         let mut part = claims.tries(&worker);
         let tokens = [part.token()];
         given.part(part);
-        assert_eq!(claims.lost_of(&worker, now), [""; 0], "the other parts are under way");
+        assert!(claims.look(&worker, now).tokens().is_empty(), "the other parts are under way");
         drop(given);
-        assert_eq!(claims.lost_of(&worker, now), tokens);
+        for n in 0..2 {
+            let mut given = Given::default();
+            let look = claims.look(&worker, now + LOOK * n);
+            assert_eq!(look.tokens(), tokens, "what was found did not arrive");
+            given.looked_for(look.found(tokens.to_vec(), true));
+            drop(given);
+        }
         let mut given = Given::default();
-        given.looked_for(tokens.to_vec(), tokens.to_vec());
-        drop(given);
-        assert_eq!(claims.lost_of(&worker, now + LOOK), tokens, "what was found did not arrive");
-        let mut given = Given::default();
-        given.looked_for(tokens.to_vec(), tokens.to_vec());
-        given.delivered(&claims, LATE);
-        assert_eq!(claims.lost_of(&worker, now + LOOK * 3), [""; 0]);
+        given.looked_for(claims.look(&worker, now + LOOK * 2).found(tokens.to_vec(), true));
+        given.delivered(LATE);
+        assert!(claims.look(&worker, now + LOOK * 9).tokens().is_empty());
     }
 
     #[test]

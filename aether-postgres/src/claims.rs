@@ -47,13 +47,16 @@ known AS MATERIALIZED (SELECT w.id FROM unnest($3::text[], $4::int8[]) AS s(id, 
 quiet AS MATERIALIZED (SELECT id FROM known UNION ALL SELECT s.id FROM unnest($3, $4) AS s(id, renewals)
     WHERE s.renewals = 0 AND NOT EXISTS (SELECT FROM workers w WHERE w.id = s.id))";
 
-/// Due runs without an owner, the longest due first: $3 codes, $4 now, $5 low-water mark, $6 limit. A look at the due times
-/// alone says how many runs of each code are wanted; only so many are locked. `o.code || ''` is in no index: where most open
-/// runs are of one code, the planner would rather read all of them and sort.
-const DUE: &str = "
+/// Due runs without an owner, the longest due first: $3 codes, $4 now, $5 low-water mark, $6 limit. A look without locks says
+/// how many runs of each code are wanted; only so many are locked. It leaves out runs that are held: their rows, of messages
+/// and notices, would take the places of free runs of other code for as long as they are held. `o.code || ''` is in no
+/// index: where most open runs are of one code, the planner would rather read all of them and sort.
+static DUE: LazyLock<String> = LazyLock::new(|| {
+    format!(
+        "
 peek AS MATERIALIZED (SELECT k.code FROM unnest($3::text[]) AS k(code)
-    CROSS JOIN LATERAL (SELECT q.wake_at FROM due q
-        WHERE q.code = k.code AND q.wake_at <= $4::int8 AND q.wake_at > $5::int8 AND q.queue IS NULL
+    CROSS JOIN LATERAL (SELECT q.wake_at FROM due q {OF_DUE}
+            AND q.wake_at <= $4::int8 AND q.wake_at > $5::int8 AND q.queue IS NULL
         ORDER BY q.wake_at LIMIT $6::int8) p
     ORDER BY p.wake_at LIMIT $6),
 c AS MATERIALIZED (SELECT d.shard, d.run, d.wake_at, NULL::text AS owner, NULL::int8 AS began
@@ -62,7 +65,9 @@ c AS MATERIALIZED (SELECT d.shard, d.run, d.wake_at, NULL::text AS owner, NULL::
         JOIN runs o ON o.shard = q.shard AND o.id = q.run
         WHERE q.code = k.code AND q.wake_at <= $4 AND q.wake_at > $5 AND q.queue IS NULL
             AND o.owner IS NULL AND o.status < 3 AND NOT o.parked AND o.code || '' = k.code
-        ORDER BY q.wake_at LIMIT k.share FOR NO KEY UPDATE OF q, o SKIP LOCKED) d)";
+        ORDER BY q.wake_at LIMIT k.share FOR NO KEY UPDATE OF q, o SKIP LOCKED) d)"
+    )
+});
 
 /// As [`DUE`], without a lock: of claims that find the same runs, one gets them, and the others look again.
 const DUE_UNLOCKED: &str = "
@@ -123,7 +128,7 @@ pub(crate) fn claim_sql(candidates: &[&str]) -> String {
     )
 }
 
-pub(crate) static CLAIM_DUE: LazyLock<String> = LazyLock::new(|| claim_sql(&[DUE]));
+pub(crate) static CLAIM_DUE: LazyLock<String> = LazyLock::new(|| claim_sql(&[&DUE]));
 static CLAIM_DUE_UNLOCKED: LazyLock<String> = LazyLock::new(|| claim_sql(&[DUE_UNLOCKED]));
 pub(crate) static CLAIM_TAKEN_OVER: LazyLock<String> = LazyLock::new(|| claim_taken_over(TAKEN_OVER));
 static CLAIM_TAKEN_OVER_UNLOCKED: LazyLock<String> = LazyLock::new(|| claim_taken_over(&TAKEN_OVER_UNLOCKED));
@@ -148,24 +153,27 @@ static OF_TOKENS: LazyLock<String> = LazyLock::new(|| {
     )
 });
 
-/// What is looked up of a run whose row in `due` was found. The planner must not turn it round: see [`DUE`].
+/// What is looked up of a run whose row in `due` was found: whether a claim could take it. The planner must not turn it
+/// round: see [`DUE`].
 const OF_DUE: &str = "CROSS JOIN LATERAL (SELECT o.code, o.owner, o.status, o.parked FROM runs o
         WHERE o.shard = q.shard AND o.id = q.run OFFSET 0) r
-    WHERE q.code = k.code AND q.wake_at <= $2::int8 AND r.owner IS NULL AND r.status < 3 AND NOT r.parked
-        AND r.code = k.code";
+    WHERE q.code = k.code AND r.owner IS NULL AND r.status < 3 AND NOT r.parked AND r.code = k.code";
 
 /// Whether a claim of due runs would find any: $1 codes, $2 now.
 static ANY_DUE: LazyLock<String> = LazyLock::new(|| {
     format!(
         "SELECT 1 FROM unnest($1::text[]) AS k(code) CROSS JOIN LATERAL (SELECT q.run FROM due q {OF_DUE}
-            AND q.queue IS NULL ORDER BY q.wake_at LIMIT 1) d LIMIT 1"
+            AND q.wake_at <= $2::int8 AND q.queue IS NULL ORDER BY q.wake_at LIMIT 1) d LIMIT 1"
     )
 });
 
 /// When the first runs are due that a claim would get: $1 codes, $2 now, $3 limit. Runs of queues are in an index of their own.
 static FIRST_DUE: LazyLock<String> = LazyLock::new(|| {
     let first = |of: &str| {
-        format!("(SELECT q.wake_at FROM due q {OF_DUE} AND q.queue {of} ORDER BY q.wake_at LIMIT $3::int8)")
+        format!(
+            "(SELECT q.wake_at FROM due q {OF_DUE} AND q.wake_at <= $2::int8 AND q.queue {of}
+                ORDER BY q.wake_at LIMIT $3::int8)"
+        )
     };
     format!(
         "SELECT d.wake_at FROM unnest($1::text[]) AS k(code) CROSS JOIN LATERAL ({} UNION ALL {}) d
@@ -195,7 +203,7 @@ impl Database {
 
     /// The caller has what a claim got.
     pub(crate) fn delivered(&self, given: Given<'_>) {
-        given.delivered(&self.claims, self.late());
+        given.delivered(self.late());
     }
 
     /// As [`Database::claim`], for a caller that does more before it has its answer: what it drops is found by the worker's
@@ -411,22 +419,23 @@ impl Database {
     }
 
     /// The runs that claims of `worker` got and that it was not told of.
-    async fn recover_claims(
-        &self,
+    async fn recover_claims<'d>(
+        &'d self,
         worker: &WorkerId,
-        given: &mut Given<'_>,
+        given: &mut Given<'d>,
     ) -> Result<Vec<Lease>, StoreError> {
-        let tokens = self.claims.lost_of(worker, Instant::now());
+        let look = self.claims.look(worker, Instant::now());
+        let tokens = look.tokens();
         if tokens.is_empty() {
             return Ok(Vec::new());
         }
-        let (mut leases, mut found) = ask!(self, |conn| self.of_tokens(conn, worker, &tokens).await)?;
+        let (mut leases, mut found) = ask!(self, |conn| self.of_tokens(conn, worker, tokens).await)?;
         // Their buckets may have moved meanwhile.
         let shared = self.peers.get().and_then(|peers| peers.shared.upgrade());
         let others = shared.iter().flat_map(|shared| shared.reachable());
         let mut asked = 1;
         for (_, other) in others.filter(|(_, other)| !std::ptr::eq(other.as_ref(), self)) {
-            let there = async { ask!(other, |conn| other.of_tokens(conn, worker, &tokens).await) };
+            let there = async { ask!(other, |conn| other.of_tokens(conn, worker, tokens).await) };
             // One that is away must not keep back what was found here.
             let answer: Result<Result<_, StoreError>, _> = timeout(ELSEWHERE, there).await;
             if let Ok(Ok((more, tokens))) = answer {
@@ -437,7 +446,7 @@ impl Database {
         }
         // What was not looked for everywhere may be where it was not looked for.
         let is_everywhere = shared.is_none_or(|shared| asked == shared.all().len());
-        given.looked_for(if is_everywhere { tokens } else { found.clone() }, found);
+        given.looked_for(look.found(found, is_everywhere));
         Ok(leases)
     }
 

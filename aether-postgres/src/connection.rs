@@ -11,7 +11,7 @@ use futures_util::future::join3;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Error, Row, Statement};
 
-use crate::error::{Failure, OpError, failure};
+use crate::error::{Failure, OpError, failure, takes_no_writes};
 use crate::options::PostgresOptions;
 use crate::recent::Recent;
 use crate::schema::quoted;
@@ -168,7 +168,11 @@ impl Connection {
     /// Sends statements without parameters, in whatever transaction is open.
     pub(crate) async fn word(&self, sql: &str) -> Result<(), Error> {
         let _unanswered = self.silence.asked();
-        self.client.batch_execute(sql).await
+        let answer = self.client.batch_execute(sql).await;
+        if answer.as_ref().is_err_and(takes_no_writes) {
+            self.give_up();
+        }
+        answer
     }
 
     /// The rows of a statement in whatever transaction is open.
@@ -224,12 +228,14 @@ impl Connection {
 
 /// A request whose answer is waited for. Whoever stops waiting takes its connection along: the next request would be
 /// answered only after this one, which may wait for a lock or a disk. So does an answer after which the connection is no
-/// use: its session ends, or knows the statement as it was before a migration.
+/// use: its session ends, knows the statement as it was before a migration, or is one of a server that takes no writes: the
+/// next connection may lead to another server, and a session keeps the settings that it began with.
 struct Asked<'c>(Option<&'c Connection>);
 
 impl Asked<'_> {
     fn answered<T>(mut self, answer: Result<T, Error>) -> Result<T, Error> {
-        if !answer.as_ref().is_err_and(|error| failure(error) == Failure::Lost) {
+        let is_of_no_use = |error: &Error| failure(error) == Failure::Lost || takes_no_writes(error);
+        if !answer.as_ref().is_err_and(is_of_no_use) {
             self.0 = None;
         }
         answer

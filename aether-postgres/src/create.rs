@@ -4,7 +4,7 @@
 //! that no child is left of a parent that never asked for it, unless somebody has claimed it or written to it by then.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use aether_core::id::RunId;
 use aether_core::store::ledger::LedgerEntry;
@@ -92,8 +92,9 @@ impl Database {
                     self.queue(new, ledger, decision).await.unwrap_or_else(|_| Err(gone(&self.name)))?
                 }
                 Err((place, new, ledger, decision)) => {
-                    let create = async { self.queue(new, ledger, decision).await };
-                    match self.admitted(&place, create).await? {
+                    let database = Arc::clone(&self);
+                    let create = async move { database.queue(new, ledger, decision).await };
+                    match Arc::clone(&self).admitted(place, create).await? {
                         Admission::Admitted(written) => written.unwrap_or_else(|_| Err(gone(&self.name)))?,
                         Admission::Over { limit, open } => {
                             return Ok(Some(Created::OverLimit { limit, open }));
@@ -113,6 +114,12 @@ impl Database {
                 }
             }
         }
+    }
+
+    /// How long a creation may take that is with the writer; zero where there is no limit.
+    pub(crate) fn creation_limit(&self) -> Duration {
+        let (one, patience) = (self.options.statement_timeout, self.options.patience);
+        if one.is_zero() { one } else { one.saturating_add(patience) }
     }
 
     fn queue(

@@ -531,9 +531,12 @@ fn complete(config: &mut tokio_postgres::Config, options: &PostgresOptions) {
         config.tcp_user_timeout(Duration::from_secs(20));
     }
     config.keepalives_idle(Duration::from_secs(20));
-    // Of several hosts one may be a standby, which can be read but lags behind.
-    let several = config.get_hosts().len() > 1;
-    if several && config.get_target_session_attrs() == TargetSessionAttrs::Any {
+    // A standby can be read, but lags behind. Of several hosts one may be one, and so may be what a single name leads to
+    // after a failover. To ask costs a round trip for each connection. Behind a pooler the answer would hold for one
+    // transaction, and wait for a free session; a server that is only compatible may not understand the question.
+    let is_alone = config.get_hosts().len() < 2;
+    let cannot_ask = is_alone && (options.pooler || options.portable);
+    if !cannot_ask && config.get_target_session_attrs() == TargetSessionAttrs::Any {
         config.target_session_attrs(TargetSessionAttrs::ReadWrite);
     }
 }
@@ -563,6 +566,22 @@ mod tests {
         let (config, _) = tls::split("postgres://ann:secret@db-1:5433,db-2:5434/shop").unwrap();
         let text = describe(&config, &PostgresOptions::new());
         assert_eq!(text, "postgres db-1:5433,db-2:5434/shop (schema aether)");
+    }
+
+    #[test]
+    fn a_server_that_takes_no_writes_is_not_connected_to_where_that_can_be_asked() {
+        let attrs = |url: &str, options: &PostgresOptions| {
+            let mut config = tls::split(url).unwrap().0;
+            complete(&mut config, options);
+            config.get_target_session_attrs()
+        };
+        let (one, two) = ("postgres://ann@db-1/shop", "postgres://ann@db-1,db-2/shop");
+        let plain = PostgresOptions::new();
+        assert_eq!(attrs(one, &plain), TargetSessionAttrs::ReadWrite);
+        for options in [plain.clone().pooler(true), plain.portable(true)] {
+            assert_eq!(attrs(one, &options), TargetSessionAttrs::Any);
+            assert_eq!(attrs(two, &options), TargetSessionAttrs::ReadWrite);
+        }
     }
 
     #[test]

@@ -142,6 +142,17 @@ pub(crate) fn is_missing(error: &Error) -> bool {
     error.code().is_some_and(|code| code.code() == "22012")
 }
 
+/// What the driver says of a server that takes no writes, when it connects to one.
+const NO_WRITES: &str = "database does not allow writes";
+
+/// Whether the server takes no writes: it is a standby, or was set so. Another connection may lead to another server.
+pub(crate) fn takes_no_writes(error: &Error) -> bool {
+    match error.code() {
+        Some(code) => code.code() == "25006",
+        None => error.source().is_some_and(|source| source.to_string() == NO_WRITES),
+    }
+}
+
 /// What the driver says where encryption is demanded and the server has none.
 const NO_TLS: &str = "server does not support TLS";
 
@@ -216,7 +227,7 @@ pub(crate) fn translate(error: &Error, store: &str) -> StoreError {
         None => said,
     };
     match error.code().map(SqlState::code) {
-        Some("25006") => StoreError::ReadOnly { store, reason },
+        _ if takes_no_writes(error) => StoreError::ReadOnly { store, reason },
         Some("53100") => StoreError::Full { store, reason },
         Some("55P03" | "40001" | "40P01" | "57014") => StoreError::Locked { store, reason },
         Some("XX001" | "XX002") => StoreError::Corrupt { store, reason },
@@ -246,15 +257,17 @@ fn advice(error: &Error) -> Option<&'static str> {
         Some(Distrust::Certificate) => return Some("give the server a valid certificate"),
         None => {}
     }
+    if takes_no_writes(error) {
+        return Some(
+            "this is a standby, or is set to read-only: name the primary, or all hosts with \
+             target_session_attrs=read-write in the connection string",
+        );
+    }
     let Some(code) = error.code() else { return advice_of_the_driver(&said(error)) };
     Some(match code.code() {
         "26000" | "42P05" => {
             "a pooler stands between the store and Postgres: set PostgresOptions::pooler(true), or let it keep prepared \
              statements (PgBouncer: max_prepared_statements)"
-        }
-        "25006" => {
-            "this is a standby: name the primary, or all hosts with target_session_attrs=read-write in the connection \
-             string"
         }
         "53300" => {
             "give PostgresOptions::connections a smaller number, raise max_connections, or use a pooler"

@@ -139,7 +139,7 @@ impl PostgresStore {
             return Box::pin(std::future::ready(Err(error)));
         }
         if self.shared.is_sharded() {
-            return Box::pin(family::create(&self.shared, new, ledger, decision));
+            return family::create(&self.shared, new, ledger, decision);
         }
         let (id, checked, decided) = (new.id.clone(), new.parent_epoch.is_some(), decision.is_some());
         let created = self.home().clone().create(new, ledger, decision);

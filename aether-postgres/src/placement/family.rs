@@ -10,9 +10,10 @@
 
 use std::sync::Arc;
 
-use aether_core::id::RunId;
+use aether_core::id::{Epoch, RunId};
 use aether_core::store::ledger::LedgerEntry;
 use aether_core::store::{Created, Decision, NewRun, StoreError};
+use futures_util::future::BoxFuture;
 
 use crate::database::{Database, ask};
 use crate::error::gone;
@@ -24,19 +25,34 @@ use crate::shard::shard;
 const END: &str =
     "SELECT epoch, final FROM journal WHERE shard = $1::int2 AND run = $2::text ORDER BY frame DESC LIMIT 1";
 
-/// Creates a run in whichever database has its bucket.
-pub(crate) async fn create(
+/// Creates a run in whichever database has its bucket. One that rests on nothing is queued before this returns. Appends to
+/// any of them may be queued from then on.
+pub(crate) fn create(
     shared: &Shared,
     new: NewRun,
     ledger: Vec<LedgerEntry>,
     decision: Option<Decision>,
-) -> Result<Created, StoreError> {
-    if let Some(decision) = decision {
-        return decided(shared, new, ledger, &decision).await;
-    }
-    let (Some(parent), Some(epoch)) = (new.parent.clone(), new.parent_epoch) else {
-        return placed(shared, new, ledger).await;
+) -> BoxFuture<'_, Result<Created, StoreError>> {
+    let birth = shared.births.begin(&new.id);
+    let created: BoxFuture<'_, _> = match (decision, new.parent.clone(), new.parent_epoch) {
+        (Some(decision), ..) => Box::pin(decided(shared, new, ledger, decision)),
+        (None, Some(parent), Some(epoch)) => Box::pin(born(shared, new, ledger, parent, epoch)),
+        (None, ..) => Box::pin(placed(shared, new, ledger)),
     };
+    Box::pin(async move {
+        let _until_it_is_answered = birth;
+        created.await
+    })
+}
+
+/// Creates a child of a parent that its creator holds in this epoch.
+async fn born(
+    shared: &Shared,
+    new: NewRun,
+    ledger: Vec<LedgerEntry>,
+    parent: RunId,
+    epoch: Epoch,
+) -> Result<Created, StoreError> {
     let (held, ended) = parent_now(shared, &parent).await?;
     if ended || held != Some(epoch) {
         // Who asks again after a lost answer is told what is there.
@@ -65,7 +81,7 @@ async fn decided(
     shared: &Shared,
     new: NewRun,
     ledger: Vec<LedgerEntry>,
-    decision: &Decision,
+    decision: Decision,
 ) -> Result<Created, StoreError> {
     let (home, id) = (shared.home(), new.id.clone());
     let mut search = shared.search(id.as_str());
@@ -103,8 +119,7 @@ async fn while_it_stands(
     };
     let id = new.id.clone();
     let created: Option<Option<Created>> = ask!(at home.asking_beside(&database.deciding), |conn| {
-        // As long as a creation may take.
-        let transaction = conn.begin_for(home.options.statement_timeout + home.options.patience).await?;
+        let transaction = conn.begin_for(home.creation_limit()).await?;
         if transaction.query(lock, &[&name, &revision]).await?.is_empty() {
             transaction.rollback().await?;
             return Ok(None);
@@ -121,10 +136,24 @@ async fn while_it_stands(
     })
 }
 
-async fn placed(shared: &Shared, new: NewRun, ledger: Vec<LedgerEntry>) -> Result<Created, StoreError> {
-    let id = new.id.clone();
-    let created = at!(shared, id.as_str(), |db| db.clone().create(new.clone(), ledger.clone(), None))?;
-    created.ok_or_else(|| purged(shared.of(id.as_str()), &id))
+/// Creates a run that rests on nothing. Queued before this returns.
+fn placed(
+    shared: &Shared,
+    new: NewRun,
+    ledger: Vec<LedgerEntry>,
+) -> impl Future<Output = Result<Created, StoreError>> + Send + '_ {
+    let (id, mut search) = (new.id.clone(), shared.search(new.id.as_str()));
+    let queue = move |database: &Arc<Database>| database.clone().create(new.clone(), ledger.clone(), None);
+    let mut queued = search.queued(&queue);
+    async move {
+        loop {
+            let created = queued.await;
+            if !created.is_doubtful() || search.was_right().await? {
+                return created?.ok_or_else(|| purged(shared.of(id.as_str()), &id));
+            }
+            queued = search.queued(&queue);
+        }
+    }
 }
 
 /// A run was there when another one of its id was to be created, and is not there any more.

@@ -1,8 +1,8 @@
 //! What a writer does with the appends of a bucket that has left its database.
 //!
-//! Promise: appends of a run stay in their order. All that a writer has of a bucket, in hand and in its queue, is sent to
-//! the bucket's new database while the map is held, and only then new appends go there. An append whose answer was lost
-//! keeps the numbers under which its frame may be found: frames keep theirs when they are moved.
+//! Promise: appends of a run stay in their order, and behind its creation. All that a writer has of a bucket, in hand and in
+//! its queue, is sent to the bucket's new database while the map is held, and only then new appends go there. An append
+//! whose answer was lost keeps the numbers under which its frame may be found: frames keep theirs when they are moved.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::{Duration, Instant};
@@ -19,14 +19,14 @@ use crate::shard::shard;
 use crate::writer::batch::{Batch, Group, Item};
 use crate::writer::{Op, Writer};
 
-/// After how long an append is tried again whose bucket is on its way to the database.
+/// After how long an append is tried again whose bucket, or whose run, is on its way to the database.
 const COMING: Duration = Duration::from_millis(20);
 
 /// What the database knows of buckets, whether it knows of them at all, and whether it has a run of each. One snapshot: a
 /// run that is not in it while its bucket is here is in no database.
 const STRAYS: &str =
     "SELECT q.shard, coalesce(b.version, 0), coalesce(b.away, false), b.elsewhere, b.shard IS NOT NULL,
-        EXISTS (SELECT 1 FROM runs r WHERE r.shard = q.shard AND r.id = q.run)
+        EXISTS (SELECT 1 FROM runs r WHERE r.shard = q.shard AND r.id = q.run), q.run
     FROM unnest($1::int2[], $2::text[]) AS q(shard, run) LEFT JOIN buckets b ON b.shard = q.shard";
 
 /// Buckets that have left, and what a writer has in hand of them.
@@ -63,7 +63,7 @@ impl Leaving {
 
 impl Writer {
     /// Of groups that were refused because there is no such run: those whose bucket is not here are kept to be sent on, or
-    /// wait until it has come. The others stay in the batch.
+    /// wait until it has come; those whose run this process is creating wait for that. The others stay in the batch.
     pub(crate) async fn set_strays_aside(
         &mut self,
         batch: &mut Batch,
@@ -76,8 +76,10 @@ impl Writer {
         }
         let names: Vec<&str> = strays.iter().map(RunId::as_str).collect();
         let shards: Vec<i16> = names.iter().map(|name| shard(name)).collect();
+        // Before the look: what is answered by then is seen by it.
+        let unborn = shared.births.of(strays);
         for row in self.conn.query(STRAYS, &[&shards, &names]).await? {
-            let (of, is_there): (i16, bool) = (get(&row, 0)?, get(&row, 5)?);
+            let (of, is_there, run): (i16, bool, &str) = (get(&row, 0)?, get(&row, 5)?, get(&row, 6)?);
             let spot = shared.map.spot(of);
             let standing = match (spot.database == number, get::<bool>(&row, 4)?) {
                 (true, true) => shared.judge(spot, Some(&Bucket::read(&row)?)),
@@ -86,10 +88,14 @@ impl Writer {
             };
             match standing {
                 // It was away when it was looked at, and is back.
-                Ok(Standing::Here) if is_there => self.wait_for_bucket(batch, of),
+                Ok(Standing::Here) if is_there => self.wait_for(batch, |shard, _| shard == of),
+                // The creation found out later than its appends that the bucket has moved.
+                Ok(Standing::Here) if unborn.contains(&run) => {
+                    self.wait_for(batch, |_, other| other.as_str() == run);
+                }
                 Ok(Standing::Here) => {}
                 Ok(Standing::Moved(spot)) => self.leaving.note(of, spot, None),
-                Ok(Standing::Coming) => self.wait_for_bucket(batch, of),
+                Ok(Standing::Coming) => self.wait_for(batch, |shard, _| shard == of),
                 Err(error) => {
                     for (_, group) in batch.groups.extract_if(.., |(shard, _), _| *shard == of) {
                         group.items.into_iter().for_each(|item| item.append.ack.failed(error.clone().into()));
@@ -101,9 +107,10 @@ impl Writer {
         Ok(())
     }
 
-    fn wait_for_bucket(&mut self, batch: &mut Batch, shard: i16) {
+    /// Tries groups again in a moment: their buckets, or their runs, are on the way.
+    fn wait_for(&mut self, batch: &mut Batch, is_meant: impl Fn(i16, &RunId) -> bool) {
         let at = Instant::now() + COMING;
-        for ((_, run), group) in batch.groups.extract_if(.., |(of, _), _| *of == shard) {
+        for ((_, run), group) in batch.groups.extract_if(.., |(shard, run), _| is_meant(*shard, run)) {
             if self.gives_up_waiting() {
                 let error = gone(&self.database.name);
                 group.items.into_iter().for_each(|item| item.append.ack.failed(error.clone().into()));

@@ -9,10 +9,12 @@
 //! * `search`: asking the database of a run, and asking again
 //! * `join`: databases become part of a store
 //! * `keeper`: reads the map again, and completes moves that nobody completes
+//! * `births`: runs that are being created
 //! * `family`: children whose parents may be in another database
 //! * `leases`: workers and their claims in several databases
 //! * `leaving`: what a writer does with appends of a bucket that is gone
 
+pub(crate) mod births;
 pub(crate) mod family;
 pub(crate) mod join;
 pub(crate) mod keeper;

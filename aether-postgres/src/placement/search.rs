@@ -38,6 +38,14 @@ impl<'s> Search<'s> {
         self.shared.database(self.spot.database)
     }
 
+    /// Queues something for the database to ask now, before the bucket can be at another spot for this process.
+    pub(crate) fn queued<T>(&mut self, queue: impl FnOnce(&Arc<Database>) -> T) -> T {
+        self.shared.map.with(self.shard, |spot| {
+            self.spot = spot;
+            queue(self.shared.database(spot.database))
+        })
+    }
+
     /// Whether the database that was asked had the bucket; otherwise the next one can be asked when this returns.
     pub(crate) async fn was_right(&mut self) -> Result<bool, StoreError> {
         if !self.shared.is_sharded() {

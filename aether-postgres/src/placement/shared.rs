@@ -11,6 +11,7 @@ use aether_core::store::{Append, StoreError};
 use tokio::sync::oneshot;
 
 use crate::database::{Database, ask};
+use crate::placement::births::Births;
 use crate::placement::leases::Renewals;
 use crate::placement::map::{PlacementMap, Spot};
 use crate::row::get;
@@ -24,6 +25,8 @@ pub(crate) const REACH: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) map: PlacementMap,
+    /// The runs that are being created.
+    pub(crate) births: Births,
     databases: Vec<Arc<Database>>,
     names: Vec<String>,
     pub(crate) renewals: Mutex<Renewals>,
@@ -68,7 +71,7 @@ impl Shared {
     fn new(databases: Vec<(String, Arc<Database>)>) -> Self {
         let (names, databases) = databases.into_iter().unzip();
         let (map, renewals, turn) = (PlacementMap::first(), Mutex::default(), AtomicUsize::new(0));
-        Self { map, databases, names, renewals, turn }
+        Self { map, births: Births::default(), databases, names, renewals, turn }
     }
 
     /// Whether there is more than one database.

@@ -1,21 +1,27 @@
 //! Limits: setting them, what they count, and why a run has no turn.
 //!
 //! Promise: a limit is changed under the lock of its queue, so that it counts from the next claim on. Starts under a limit of
-//! open runs take turns, under the lock of the limit, so that none begins over it.
+//! open runs take turns, under the lock of the limit, so that none begins over it. What was admitted keeps the lock until it
+//! is written, whoever waits for it.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use aether_core::id::RunId;
 use aether_core::queue::{LimitPattern, QueuePlace, QueueScope};
 use aether_core::store::queueing::Picker;
 use aether_core::store::{Limit, LimitKind, QueuePosition, StoreError};
+use futures_util::future::{Either, select};
 use jiff::Timestamp;
+use tokio::sync::oneshot;
 use tokio_postgres::Row;
 
 use crate::connection::{Param, Transaction};
 use crate::database::{Database, ask};
-use crate::error::{LostAnswer, OpError};
+use crate::error::{LostAnswer, OpError, gone};
+use crate::network;
 use crate::queues::lanes::{LaneState, Lanes};
 use crate::queues::{PAUSED, sql};
 use crate::row::{self, get};
@@ -148,8 +154,44 @@ impl Database {
         ask!(self, |conn| read_all(&conn.query(ALL, &[]).await?))
     }
 
+    /// Runs `create` unless a limit of open runs is reached, in a task of its own: a creation that is with the writer is under
+    /// way whoever waits for it, and is not counted before it is written. Who gives up before it was begun has begun nothing.
+    pub(crate) async fn admitted<T: Send + 'static>(
+        self: Arc<Self>,
+        place: QueuePlace,
+        create: impl Future<Output = T> + Send + 'static,
+    ) -> Result<Admission<T>, StoreError> {
+        let name = self.name.clone();
+        let (mut told, answer) = oneshot::channel();
+        // Not among the caller's tasks, which may end before.
+        network::runtime().spawn(async move {
+            let has_begun = AtomicBool::new(false);
+            let create = async {
+                has_begun.store(true, Ordering::Relaxed);
+                create.await
+            };
+            let admitted = {
+                let given_up = async {
+                    told.closed().await;
+                    if has_begun.load(Ordering::Relaxed) {
+                        std::future::pending::<()>().await;
+                    }
+                };
+                let admitted = self.admit(&place, create);
+                match select(std::pin::pin!(admitted), std::pin::pin!(given_up)).await {
+                    Either::Left((admitted, _)) => Some(admitted),
+                    Either::Right(_) => None,
+                }
+            };
+            if let Some(admitted) = admitted {
+                let _asker_gone = told.send(admitted);
+            }
+        });
+        answer.await.unwrap_or_else(|_| Err(gone(&name)))
+    }
+
     /// Runs `create` unless a limit of open runs is reached. Meanwhile no other run is created under these limits.
-    pub(crate) async fn admitted<T>(
+    async fn admit<T>(
         &self,
         place: &QueuePlace,
         create: impl Future<Output = T>,
@@ -163,7 +205,7 @@ impl Database {
         let _alone = asking.waits_for("turn to start a run of a queue", self.admission.lock()).await?;
         let mut create = std::pin::pin!(Some(create));
         ask!(at asking, |conn| {
-            let transaction = conn.begin().await?;
+            let transaction = conn.begin_for(self.creation_limit()).await?;
             let rows = match self.options.portable {
                 true => {
                     transaction.execute(LOCK_BY_CHANGE, &[&place.queue]).await?;

@@ -28,8 +28,11 @@ use crate::queues::lanes::{LaneState, Lanes, Run};
 use crate::row::{self, get};
 use crate::shard::shard;
 
-/// How many queues one claim serves.
+/// How many queues a claim looks into at a time.
 const QUEUES: usize = 16;
+/// How often a claim looks into the next ones, where those before them did not give it enough. What is behind them has its
+/// turn in a later claim.
+const ROUNDS: usize = 4;
 /// How long a claim waits for a queue that others serve.
 const BUSY: Duration = Duration::from_millis(500);
 /// How many runs of a queue become ready in one claim.
@@ -105,7 +108,9 @@ impl Database {
         Ok(leases)
     }
 
-    /// One claim from queues, as one transaction.
+    /// One claim from queues, as one transaction. Queues that nothing can be taken from, because of limits, of code, or
+    /// because all their runs are held, keep no other one back: the next ones are looked into, and at the end of a claim that
+    /// could not look into all of them, those count as served.
     async fn pick(
         &self,
         conn: &Connection,
@@ -114,38 +119,98 @@ impl Database {
         limit: usize,
         token: &str,
     ) -> Result<Vec<Lease>, OpError> {
+        if self.options.portable {
+            return self.pick_one_by_one(conn, request, codes, limit, token).await;
+        }
         let (now, names) = (row::micros(request.now), serves::names(&request.serves));
         let transaction = conn.begin_for(PAUSED).await?;
-        let mut lanes = Lanes { now, ..Lanes::default() };
-        if !self.options.portable {
-            lanes.lock(transaction.query(&LOCK, &[&now, &number(QUEUES), &names]).await?)?;
+        let (mut rows, mut seen, mut idle) = (Vec::new(), Vec::new(), Vec::new());
+        for round in 1..=ROUNDS {
+            let mut lanes = Lanes { now, ..Lanes::default() };
+            lanes.lock(transaction.query(&LOCK, &[&now, &number(QUEUES), &names, &seen]).await?)?;
+            if lanes.order.is_empty() && round == 1 {
+                // Others serve them all: the next one that is free.
+                lanes.lock(self.next_free(&transaction, now, &names).await?)?;
+            }
+            let is_last = lanes.order.len() < QUEUES;
+            if !lanes.order.is_empty() {
+                let room = limit.saturating_sub(rows.len());
+                rows.extend(self.pick_from(&transaction, &mut lanes, request, codes, room, token).await?);
+            }
+            idle.extend(lanes.idle());
+            seen.extend(lanes.order);
+            if is_last || rows.len() >= limit {
+                break;
+            }
+            if round == ROUNDS {
+                transaction.execute(sql::SERVED, &[&idle, &vec![0_i64; idle.len()], &now]).await?;
+            }
         }
-        if lanes.order.is_empty() {
-            // Others serve them all: the next one that is free.
-            lanes.lock(self.next_free(&transaction, now, &names).await?)?;
+        transaction.commit().await?;
+        self.leases(&rows)
+    }
+
+    /// As [`Database::pick`], without skipping what others have locked: a claim waits for a queue while it has the lock of no
+    /// other one. The first queue that gives something is the only one, so that all that is claimed under a token is claimed
+    /// in one transaction.
+    async fn pick_one_by_one(
+        &self,
+        conn: &Connection,
+        request: &ClaimRequest,
+        codes: &[&str],
+        limit: usize,
+        token: &str,
+    ) -> Result<Vec<Lease>, OpError> {
+        let (now, names) = (row::micros(request.now), serves::names(&request.serves));
+        let mut seen: Vec<String> = Vec::new();
+        for _ in 0..QUEUES {
+            let transaction = conn.begin_for(PAUSED).await?;
+            let mut lanes = Lanes { now, ..Lanes::default() };
+            lanes.lock(transaction.query(&LOCK_WAITING, &[&now, &1_i64, &names, &seen]).await?)?;
+            if lanes.order.is_empty() {
+                transaction.rollback().await?;
+                break;
+            }
+            let rows = self.pick_from(&transaction, &mut lanes, request, codes, limit, token).await?;
+            let idle = lanes.idle();
+            if !idle.is_empty() {
+                transaction.execute(sql::SERVED, &[&idle, &vec![0_i64; idle.len()], &now]).await?;
+            }
+            transaction.commit().await?;
+            if !rows.is_empty() {
+                return self.leases(&rows);
+            }
+            seen.extend(lanes.order);
         }
-        if lanes.order.is_empty() {
-            transaction.rollback().await?;
-            return Ok(Vec::new());
-        }
-        let queues = lanes.order.clone();
+        Ok(Vec::new())
+    }
+
+    /// What a claim takes from queues that it has locked.
+    async fn pick_from(
+        &self,
+        transaction: &Transaction<'_>,
+        lanes: &mut Lanes,
+        request: &ClaimRequest,
+        codes: &[&str],
+        limit: usize,
+        token: &str,
+    ) -> Result<Vec<tokio_postgres::Row>, OpError> {
+        let (now, queues) = (lanes.now, lanes.order.clone());
         transaction.execute(sql::PROMOTE, &[&queues, &now, &PROMOTED]).await?;
         transaction.execute(sql::DISCOVER, &[&queues, &LOOKED_AT, &NEWEST]).await?;
-        let limits = limits::of(&transaction, &queues).await?;
+        let limits = limits::of(transaction, &queues).await?;
         let latest = row::micros(aside_at_most(&limits, request.now));
         let never = row::micros(Timestamp::MAX);
         transaction.execute(sql::AGAIN, &[&queues, &now, &latest, &never]).await?;
         let mut picker = Picker::new(&limits, request.now).serving(&request.serves);
         let (mut runs, mut most): (Vec<Run>, _) = (Vec::new(), limit.saturating_add(SPARE));
-        while runs.len() < limit && lanes.read(&transaction, codes, limit, &request.serves, most).await? {
-            lanes.count(&transaction, &limits, limit).await?;
-            let taken = picker.take(&mut lanes, limit.saturating_sub(runs.len()))?;
+        while runs.len() < limit && lanes.read(transaction, codes, limit, &request.serves, most).await? {
+            lanes.count(transaction, &limits, limit).await?;
+            let taken = picker.take(lanes, limit.saturating_sub(runs.len()))?;
             runs.extend(taken.into_iter().map(|taken| taken.run));
             most = FURTHER;
         }
-        let rows = lanes.write(&transaction, request, token, &runs).await?;
-        transaction.commit().await?;
-        self.leases(&rows)
+        lanes.write(transaction, request, token, &runs).await
     }
 
     /// Locks a queue that others serve. One of them may be paused in the middle: runs of no queue do not wait for it.
@@ -155,10 +220,8 @@ impl Database {
         now: i64,
         names: &Option<Vec<&str>>,
     ) -> Result<Vec<tokio_postgres::Row>, OpError> {
-        let params: [Param<'_>; 3] = [&now, &1_i64, names];
-        if self.options.portable {
-            return transaction.query(&LOCK_WAITING, &params).await;
-        }
+        let none: [&str; 0] = [];
+        let params: [Param<'_>; 4] = [&now, &1_i64, names, &none.as_slice()];
         let (wait, brief) = (self.options.lock_timeout, self.briefly());
         transaction.batch(&format!("SAVEPOINT free; SET LOCAL lock_timeout = {}", brief.as_millis())).await?;
         match transaction.query(&LOCK_WAITING, &params).await {
@@ -278,6 +341,12 @@ impl Lanes {
             self.order.push(queue);
         }
         Ok(())
+    }
+
+    /// The queues that gave nothing.
+    fn idle(&self) -> Vec<String> {
+        let idle = self.queues.iter().filter(|(_, of)| !of.is_served);
+        idle.map(|(queue, _)| queue.clone()).collect()
     }
 
     /// Reads lanes of each queue that the picker has come to the end of, at most so many, and their first runs: at first of

@@ -16,11 +16,12 @@ SELECT EXISTS (SELECT 1 FROM queues q WHERE ($3::text[] IS NULL OR q.queue = ANY
     EXISTS (SELECT 1 FROM unnest($2::text[]) AS k(code) CROSS JOIN LATERAL (SELECT r.id FROM runs r
         WHERE r.code = k.code AND r.lapses_at IS NOT NULL AND r.owner IS NULL AND r.lapses_at <= $1 LIMIT 1) l)";
 
-/// Locks queues with something to do, the one that was served the longest ago first: $1 now, $2 how many, $3 which.
+/// Locks queues with something to do, the one that was served the longest ago first: $1 now, $2 how many, $3 which, $4 but
+/// none of these.
 pub(crate) fn lock(skips: bool) -> String {
     let skip = if skips { " SKIP LOCKED" } else { "" };
     format!(
-        "SELECT q.queue, q.time FROM queues q WHERE ($3::text[] IS NULL OR q.queue = ANY($3))
+        "SELECT q.queue, q.time FROM queues q WHERE ($3::text[] IS NULL OR q.queue = ANY($3)) AND q.queue <> ALL($4::text[])
             AND (EXISTS (SELECT 1 FROM due d WHERE d.queue = q.queue AND d.ready IS NULL AND d.wake_at <= $1::int8)
             OR EXISTS (SELECT 1 FROM due d WHERE d.queue = q.queue AND d.ready IS NOT NULL))
         ORDER BY q.served LIMIT $2::int8 FOR UPDATE{skip}"

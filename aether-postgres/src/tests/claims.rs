@@ -2,12 +2,14 @@
 
 use std::collections::BTreeSet;
 
+use aether_core::contract::Status;
 use aether_core::id::CodeId;
 use aether_core::payload::Payload;
-use aether_core::store::{ClaimRequest, ForeignRuns, LostRun};
+use aether_core::store::{Append, ClaimRequest, ForeignRuns, LostRun, StatusChange};
 use futures_util::future::join_all;
 use jiff::Timestamp;
 
+use super::writer::{status, write};
 use super::{LEASE, Table, at, micros, names, options, request, run_id, takeover, worker};
 use crate::claims::{CLAIM_DUE, CLAIM_TAKEN_OVER};
 use crate::connection::Param;
@@ -45,6 +47,39 @@ async fn a_run_that_somebody_has_locked_is_left_to_a_later_claim() {
     assert_eq!(names(&table.database.claim(&request("w", 100)).await.unwrap()), ["free"]);
     open.batch_execute("COMMIT").await.unwrap();
     assert_eq!(names(&table.database.claim(&request("w", 100)).await.unwrap()), ["locked"]);
+}
+
+/// Messages to runs that are held leave rows in `due`, which nobody can take: a free run of other code is due later, and
+/// must not wait for as long as they are held.
+#[tokio::test]
+async fn held_runs_of_one_code_keep_no_free_run_of_another_one_back() {
+    for portable in [false, true] {
+        let table = Table::with(options().portable(portable)).await;
+        for n in 0..3 {
+            table.run(&format!("held-{n}"), Some("v"), 0).await;
+        }
+        table.run("free", None, 9).await;
+        let rows = "INSERT INTO due SELECT shard, id, created_at, code, 1, false FROM runs WHERE owner IS NOT NULL;
+            UPDATE runs SET code = 'other' WHERE id = 'free'; UPDATE due SET code = 'other' WHERE run = 'free'";
+        table.client.batch_execute(rows).await.unwrap();
+        let codes = vec![super::code("flow"), CodeId::from("other".to_owned())];
+        let claim = ClaimRequest { limit: 1, codes, ..request("w", 100) };
+        assert_eq!(names(&table.database.claim(&claim).await.unwrap()), ["free"], "portable: {portable}");
+    }
+}
+
+/// A worker that has claimed a run again says so, without a row that claims would find.
+#[tokio::test]
+async fn a_held_run_that_is_running_has_no_row() {
+    let table = Table::lay().await;
+    table.database.register(&worker("first"), LEASE, &[]).await.unwrap();
+    table.run("run", Some("first"), 0).await;
+    let runs = |append: &mut Append| {
+        append.status = status(Status::Running, false).map(|to| StatusChange { wake_at: Some(at(9)), ..to });
+    };
+    write(&table.database, "run", 1, runs).await.unwrap();
+    assert_eq!(table.number("SELECT count(*) FROM due").await, 0);
+    assert_eq!(names(&table.database.claim(&takeover("w", 5, "first", 0)).await.unwrap()), ["run"]);
 }
 
 #[tokio::test]

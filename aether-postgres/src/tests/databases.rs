@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aether_core::payload::Payload;
-use aether_core::store::{Created, Decision, KeyedStart, Store as _, StoreError};
+use aether_core::store::{AppendError, Created, Decision, KeyedStart, Store as _, StoreError};
 use aether_pg_tests::Cluster;
 
 use super::proxy::Proxy;
 use super::queues::queued;
-use super::writer::new_run;
+use super::writer::{append, new_run};
 use super::{LEASE, Table, at, names, options, request, run_id, worker};
 use crate::store::PostgresStore;
 
@@ -180,4 +180,71 @@ async fn a_bucket_with_open_runs_of_queues_is_not_moved() {
     assert!(matches!(fork, Err(StoreError::NoQueues { .. })), "{fork:?}");
     first.client.batch_execute("UPDATE runs SET status = 3, owner = NULL, ended_at = 1").await.unwrap();
     assert_eq!(store.move_buckets(bucket..bucket + 1, "b").await, Ok(1));
+}
+
+/// Two databases, as a store sees them that does not know yet whether another process has moved the run's bucket.
+async fn seen_too_late(run: &str, is_moved: bool) -> ([Table; 2], PostgresStore) {
+    let tables = [Table::lay().await, Table::lay().await];
+    let patience = Duration::from_secs(60);
+    let (stale, other) = (
+        store(&tables[0].url, &tables[1].url, patience).await,
+        store(&tables[0].url, &tables[1].url, patience).await,
+    );
+    let bucket = u16::try_from(crate::shard::shard(run)).unwrap();
+    if is_moved {
+        assert_eq!(other.move_buckets(bucket..bucket + 1, "b").await, Ok(1));
+    }
+    (tables, stale)
+}
+
+/// A run begins before its creation is answered.
+#[tokio::test]
+async fn a_creation_is_queued_before_what_follows_it() {
+    let (tables, store) = seen_too_late("run", false).await;
+    let created = store.create(new_run("run"));
+    let (append, reply) = append(&run_id("run"), 1, 1, "x");
+    store.append(append);
+    assert_eq!(tokio::time::timeout(SOON, reply).await.unwrap().unwrap().unwrap().next, 2);
+    assert_eq!(created.await, Ok(Created::New));
+    assert_eq!(tables[0].number("SELECT count(*) FROM journal").await, 2);
+}
+
+#[tokio::test]
+async fn appends_that_come_to_a_database_before_their_run_wait_for_it() {
+    for (is_moved, of_parent) in [(true, false), (false, true), (true, true)] {
+        let (tables, store) = seen_too_late("run", is_moved).await;
+        let mut new = new_run("run");
+        if of_parent {
+            assert_eq!(store.create(new_run("parent")).await, Ok(Created::New));
+            (new.parent, new.parent_epoch) = (Some(run_id("parent")), Some(1));
+        }
+        let created = store.create(new);
+        let mut replies = Vec::new();
+        for (position, text) in (1..).zip(["x", "y"]) {
+            let (append, reply) = append(&run_id("run"), 1, position, text);
+            store.append(append);
+            replies.push(reply);
+        }
+        let first = &mut replies[0];
+        let answer = tokio::time::timeout(Duration::from_millis(500), first).await;
+        assert!(answer.is_err(), "moved: {is_moved}, of a parent: {of_parent}: {answer:?}");
+        assert_eq!(created.await, Ok(Created::New));
+        for (next, reply) in (2..).zip(replies) {
+            assert_eq!(tokio::time::timeout(SOON, reply).await.unwrap().unwrap().unwrap().next, next);
+        }
+        let there = usize::from(is_moved);
+        assert_eq!(tables[there].number("SELECT count(*) FROM journal WHERE run = 'run'").await, 3);
+    }
+}
+
+/// Nobody will create it.
+#[tokio::test]
+async fn appends_to_a_run_whose_creation_is_given_up_wait_no_longer() {
+    let (_tables, store) = seen_too_late("run", true).await;
+    let created = store.create(new_run("run"));
+    let (append, reply) = append(&run_id("run"), 1, 1, "x");
+    store.append(append);
+    drop(created);
+    let answer = tokio::time::timeout(SOON, reply).await.unwrap().unwrap();
+    assert!(matches!(answer, Err(AppendError::Store(StoreError::UnknownRun { .. }))), "{answer:?}");
 }

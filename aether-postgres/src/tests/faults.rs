@@ -9,7 +9,7 @@ use futures_util::future::join_all;
 
 use super::proxy::Proxy;
 use super::writer::{create, new_run, status, write};
-use super::{Table, options};
+use super::{Table, message, options, run_id};
 use crate::database::Database;
 
 /// Also on a slow machine.
@@ -184,4 +184,32 @@ async fn a_creation_that_is_held_up_waits_as_long_as_for_a_server_that_is_away()
     let written = tokio::time::timeout(SOON, patient).await.expect("it is created too late").unwrap();
     assert_eq!(written.unwrap().next, 2);
     assert_eq!(table.number("SELECT count(*) FROM runs").await, 1);
+}
+
+/// After a failover a name may still lead to a standby. A session keeps the settings that it began with: nothing is written
+/// before there is another connection, whether this one was refused or is found out by what is written.
+#[tokio::test]
+async fn a_connection_that_takes_no_writes_is_given_up() {
+    for portable in [false, true] {
+        let brief = options().patience(Duration::from_millis(500)).portable(portable);
+        let table = Table::with(brief).await;
+        create(&table.database, "run").await;
+        let name: String =
+            table.client.query_one("SELECT current_database()::text", &[]).await.unwrap().get(0);
+        let set = |what: &str| vec![format!("ALTER DATABASE \"{name}\" {what}")];
+        Cluster::shared().sql(&set("SET default_transaction_read_only = on")).await;
+        let ended = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+            WHERE datname = current_database() AND pid <> pg_backend_pid()";
+        table.number(ended).await;
+        let database = table.database.clone();
+        let waiting = tokio::spawn(async move { write(&database, "run", 1, |_| {}).await });
+        let sent = table.database.send(&run_id("run"), &message("m", "signal:x")).await;
+        let Err(StoreError::ReadOnly { reason, .. }) = sent else { panic!("{sent:?}") };
+        assert!(reason.contains("this is a standby, or is set to read-only"), "{reason}");
+        assert!(!waiting.is_finished());
+        Cluster::shared().sql(&set("RESET default_transaction_read_only")).await;
+        let written = tokio::time::timeout(SOON, waiting).await.expect("nothing is written any more");
+        assert_eq!(written.unwrap().unwrap().next, 2, "portable: {portable}");
+        table.database.send(&run_id("run"), &message("m", "signal:x")).await.unwrap();
+    }
 }

@@ -88,6 +88,39 @@ async fn the_next_claim_finds_what_one_got_that_was_given_up() {
     assert_eq!(names(&table.database.claim(&request("w", 5)).await.unwrap()), ["run"]);
 }
 
+/// The look for a lost claim may take longer than until the next claim would look for it again.
+#[tokio::test]
+async fn what_a_lost_claim_got_is_given_to_one_caller() {
+    let table = Table::lay().await;
+    table.run("run", None, 1).await;
+    table.database.claim(&request("w", 0)).await.unwrap();
+    let blocker = table.begin().await;
+    blocker.batch_execute("LOCK TABLE journal IN SHARE MODE").await.unwrap();
+    let claim = request("w", 5);
+    tokio::select! {
+        _ = table.database.claim(&claim) => panic!("the fence cannot be written"),
+        () = table.until_blocked(1) => {}
+    }
+    blocker.batch_execute("COMMIT").await.unwrap();
+    while table.number("SELECT count(*) FROM runs WHERE owner = 'w'").await == 0 {
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    blocker.batch_execute("BEGIN; LOCK TABLE lost").await.unwrap();
+    let mut claims = Vec::new();
+    for blocked in 1..=2 {
+        let (database, claim) = (table.database.clone(), claim.clone());
+        claims.push(tokio::spawn(async move { database.claim(&claim).await.unwrap() }));
+        table.until_blocked(blocked).await;
+        tokio::time::sleep(Duration::from_millis(600)).await;
+    }
+    blocker.batch_execute("COMMIT").await.unwrap();
+    let mut leases = 0;
+    for claim in claims {
+        leases += claim.await.unwrap().len();
+    }
+    assert_eq!(leases, 1, "a run is advanced twice, or by nobody");
+}
+
 /// Commits that claim wait for a lock.
 const STALLS: &str = "CREATE FUNCTION aether.stall() RETURNS trigger LANGUAGE plpgsql AS
         $$ BEGIN PERFORM pg_advisory_xact_lock(7); RETURN NULL; END $$;

@@ -32,6 +32,12 @@ pub(super) fn queued(name: &str, key: &str) -> NewRun {
     }
 }
 
+fn queued_in(name: &str, queue: &str) -> NewRun {
+    let mut new = queued(name, "k");
+    new.terms.queue = Some(QueuePlace { queue: queue.into(), key: "k".into(), priority: 0 });
+    new
+}
+
 async fn create(database: &Arc<Database>, new: NewRun) -> Created {
     Arc::clone(database).create(new, Vec::new(), None).await.unwrap().unwrap()
 }
@@ -185,6 +191,42 @@ async fn every_key_gets_its_turn() {
     assert_eq!(got, 700);
 }
 
+/// A start that is with the writer goes on, whoever has waited for it: nothing else begins before it is counted.
+#[tokio::test]
+async fn a_start_that_nobody_waits_for_any_more_is_counted() {
+    for portable in [false, true] {
+        let table = Table::with(options().portable(portable)).await;
+        let other = Database::open(&table.url, options().portable(portable)).await.unwrap();
+        set(&table.database, "q", LimitKind::Open(1)).await;
+        let blocker = table.begin().await;
+        blocker.batch_execute("LOCK TABLE journal IN SHARE MODE").await.unwrap();
+        tokio::select! {
+            _ = create(&table.database, queued("first", "k")) => panic!("the run cannot be written"),
+            () = table.until_blocked(1) => {}
+        }
+        let second = tokio::spawn(async move { create(&other, queued("second", "k")).await });
+        table.until_blocked(2).await;
+        blocker.batch_execute("COMMIT").await.unwrap();
+        assert!(matches!(second.await.unwrap(), Created::OverLimit { open: 1, .. }), "portable: {portable}");
+        assert_eq!(table.number("SELECT count(*) FROM runs WHERE id = 'first'").await, 1);
+    }
+}
+
+#[tokio::test]
+async fn a_start_that_is_given_up_before_its_turn_creates_nothing() {
+    let table = Table::lay().await;
+    set(&table.database, "q", LimitKind::Open(1)).await;
+    let blocker = table.begin().await;
+    blocker.batch_execute("SELECT FROM limits FOR UPDATE").await.unwrap();
+    tokio::select! {
+        _ = create(&table.database, queued("first", "k")) => panic!("it has no turn"),
+        () = table.until_blocked(1) => {}
+    }
+    blocker.batch_execute("COMMIT").await.unwrap();
+    assert_eq!(create(&table.database, queued("second", "k")).await, Created::New);
+    assert_eq!(table.number("SELECT count(*) FROM runs").await, 1);
+}
+
 /// Whoever has waited for the lock of a limit counts what was created meanwhile.
 #[tokio::test]
 async fn a_limit_of_open_runs_holds_where_transactions_are_serializable_by_default() {
@@ -272,6 +314,41 @@ async fn a_new_key_among_thousands_has_its_first_turn_soon() {
     while names(&table.database.claim(&one(9)).await.unwrap()) != ["new"] {
         turns += 1;
         assert!(turns <= 2, "{turns} turns of other keys came first");
+    }
+}
+
+/// A queue whose only run is held, and was sent a message, has something to do that nobody can take: however many there are,
+/// another one has its turn.
+#[tokio::test]
+async fn queues_that_give_nothing_keep_no_other_one_back() {
+    for (portable, held) in [(false, 16), (false, 130), (true, 1), (true, 20)] {
+        let table = Table::with(options().portable(portable)).await;
+        let mut all: Vec<_> = (0..held).map(|no| format!("h{no}")).collect();
+        all.push("late".into());
+        for queue in &all {
+            assert_eq!(create(&table.database, queued_in(queue, queue)).await, Created::New);
+        }
+        let mut leases = Vec::new();
+        while leases.len() < all.len() {
+            leases.extend(table.database.claim(&request("w", 1)).await.unwrap());
+        }
+        let late = leases.iter().find(|lease| lease.run.id.as_str() == "late").unwrap();
+        table
+            .client
+            .batch_execute("UPDATE runs SET status = 3, owner = NULL WHERE id = 'late'")
+            .await
+            .unwrap();
+        assert_eq!(late.run.epoch, 1);
+        let rows = "INSERT INTO due(shard, run, wake_at, code, seq, notified, queue)
+            SELECT shard, id, created_at, code, 1, false, queue FROM runs WHERE owner IS NOT NULL";
+        table.client.batch_execute(rows).await.unwrap();
+        assert_eq!(create(&table.database, queued_in("late-2", "late")).await, Created::New);
+        let mut claims = 1;
+        while names(&table.database.claim(&one(5)).await.unwrap()) != ["late-2"] {
+            claims += 1;
+            assert!(claims <= 3, "{held} queues keep another one back; portable: {portable}");
+        }
+        assert!(held > 16 || claims == 1, "{claims} claims behind {held} queues; portable: {portable}");
     }
 }
 

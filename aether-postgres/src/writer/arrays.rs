@@ -291,8 +291,9 @@ impl<'a> Arrays<'a> {
             None => (0, 0),
             Some(_) if ends => (ENDS, 0),
             Some(change) if change.status == Status::Waiting => (WAITS, row::int(change.seen)),
-            // A run that is held and not waiting needs no row: it is due when its owner dies.
-            Some(change) if change.release || change.wake_at.is_some() => (RUNS, 0),
+            // A run that is held and not waiting needs no row, whenever it is due: its status says that it is, when its owner
+            // dies. A row would be in the way of claims.
+            Some(change) if change.release => (RUNS, 0),
             Some(_) => (0, 0),
         };
         let code = match &append.code {

@@ -32,6 +32,7 @@ impl Writer {
     ) {
         self.tell_written();
         self.note_stuck(error);
+        // A connection that takes no writes was given up: the next one may lead to another server.
         let lost = kind != Failure::Moment || !self.conn.is_sound();
         loop {
             self.pause(batch, work).await;

@@ -108,13 +108,18 @@ async fn recover(inner: &Arc<Inner>, lease: Lease) {
 
 /// Waits until an earlier claim of this worker on a run that it has claimed is over, for a lease at most. Where it is not,
 /// the run is released: a body of it may stand still and go on, and as long as that is so nobody may be told that this worker
-/// has noticed its loss.
+/// has noticed its loss. A claim that is active already is not launched again, nor released, which would be the active one's
+/// end; a run of the same id that was created meanwhile is found among those that are owned and not advanced.
 async fn former_claim_is_over(inner: &Arc<Inner>, claimed: &RunRecord) -> bool {
     let environment = &inner.shared.environment;
     let until = environment.monotonic().saturating_add(inner.settings.lease);
     loop {
         let former = inner.active().get(&claimed.id).map(|active| active.run.epoch);
-        let Some(former) = former.filter(|former| *former < claimed.epoch) else { return true };
+        let Some(former) = former.filter(|former| *former <= claimed.epoch) else { return true };
+        if former == claimed.epoch {
+            warn!(target: log::RUN, run = %claimed.id, epoch = former, "a claim was given twice; its run is advanced once");
+            return false;
+        }
         let (run, found) = (claimed.id.clone(), claimed.epoch);
         let fault = match inner.takes_runs() {
             true if environment.monotonic() < until => None,
@@ -166,10 +171,10 @@ impl Permitted {
 }
 
 /// Begins to advance a run in a task of its own. `None` where a drain or a shutdown has begun: the caller releases the run;
-/// and where a later claim of this worker advances it, or this one is given back.
+/// and where a later claim of this worker advances it, or this very one does, or this one is given back.
 pub(crate) fn launch_run(inner: &Arc<Inner>, launch: Launch) -> Option<Arc<Run>> {
     let Launch { origin, workflow, input, parent, needs, lacks, expired, unwinding, beginning } = launch;
-    let (is_takeover, events) = (origin.epoch > 1, origin.next);
+    let (is_takeover, events, is_claimed) = (origin.epoch > 1, origin.next, origin.read_since.is_some());
     let run = Run::new(Arc::clone(&inner.shared), origin);
     let cell = inner.cell(&run.id);
     // In one piece with the look at the drain, which takes all active runs with their tasks under this lock. Active
@@ -178,7 +183,8 @@ pub(crate) fn launch_run(inner: &Arc<Inner>, launch: Launch) -> Option<Arc<Run>>
     if !inner.takes_runs() && !mutated("launched-while-stopping") {
         return None;
     }
-    if active.get(&run.id).is_some_and(|later| later.run.epoch > run.epoch) {
+    let is_known = |other: &Run| other.epoch > run.epoch || (is_claimed && other.epoch == run.epoch);
+    if active.get(&run.id).is_some_and(|other| is_known(&other.run)) {
         return None;
     }
     if inner.let_go().has(&run.id, run.epoch) {
