@@ -10,13 +10,14 @@ use futures_util::future::BoxFuture;
 
 use crate::engine::create::{NewRunOf, create_run, fresh_id};
 use crate::engine::handle::{AnyWorkflow, RunHandle};
-use crate::engine::inner::{Engine, Inner, now, whole};
+use crate::engine::inner::{Engine, Inner, now};
 use crate::engine::keyed::key::KeyError;
 use crate::engine::keyed::start::{Keyed, KeyedEnd};
 use crate::engine::queue_options::QueueOptions;
 use crate::engine::same_input::difference;
 use crate::engine::started_as::is_or_was;
 use crate::engine::traceparent::{TraceparentError, checked};
+use crate::engine::whole::whole;
 use crate::run::program::RegisteredWorkflow;
 use crate::store::error::StoreError;
 use crate::store::queues::Limit;
