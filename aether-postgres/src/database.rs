@@ -153,7 +153,7 @@ impl Database {
             admission: tokio::sync::Mutex::default(),
             deciding: Semaphore::new(1),
             notices: Notify::new(),
-            lanes: Lanes::new(),
+            lanes: Lanes::default(),
             steps: StepConnections::new(options.transactions),
             peers: OnceLock::new(),
             reach: Reach::default(),

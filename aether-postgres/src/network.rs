@@ -1,7 +1,9 @@
-//! The threads that drive the connections of this process: one for each writer, and one for all else.
+//! The threads that drive the connections of this process, and the tasks of its stores: one for each writer, and one for all
+//! else.
 //!
 //! Promise: a connection that was made works for callers of every runtime, and as long as it is used: also for the runtime
-//! that renews leases, which has no sockets, and while bodies that block their threads keep all others busy.
+//! that renews leases, which has no sockets, and while bodies that block their threads keep all others busy. A store works on
+//! when the runtime in which it was opened has ended.
 
 use std::io::Error;
 use std::sync::OnceLock;
@@ -51,7 +53,8 @@ impl Thread {
     }
 }
 
-/// The runtime that drives all connections but those of writers.
+/// The runtime that drives all connections but those of writers, and has the tasks of all stores. No body runs there, because
+/// one that blocks its thread would hold up all of them.
 pub(crate) fn runtime() -> Handle {
     static SHARED: OnceLock<Thread> = OnceLock::new();
     SHARED.get_or_init(|| Thread::start("aether-postgres")).runtime()

@@ -13,6 +13,7 @@ use aether_core::store::StoreError;
 use crate::connection::Connection;
 use crate::database::{Database, ask};
 use crate::error::{Failure, OpError, failure};
+use crate::network;
 use crate::placement::map::Spot;
 use crate::placement::shared::{Shared, Standing};
 use crate::row::get;
@@ -54,7 +55,7 @@ impl Notices {
     /// Starts delivering, for as long as the store is there.
     pub(crate) fn start(shared: &Arc<Shared>) {
         for number in 0..shared.all().len() {
-            tokio::spawn(deliver(Arc::downgrade(shared), number));
+            network::runtime().spawn(deliver(Arc::downgrade(shared), number));
         }
     }
 }

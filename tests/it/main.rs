@@ -53,6 +53,7 @@ mod redaction;
 mod renewal;
 mod reservations;
 mod retries;
+mod runtimes;
 mod schedule_races;
 mod schedules;
 mod seeds;

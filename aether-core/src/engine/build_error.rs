@@ -92,6 +92,11 @@ pub enum BuildError {
     /// No store was given.
     #[error("no store was given: call `.sqlite(path)`, `.postgres(url)`, `.memory()` or `.store(store)`")]
     NoStore,
+    /// The engine was started outside of a tokio runtime.
+    #[error(
+        "there is no tokio runtime for the engine's runs: start it inside of one, as in a function with `#[tokio::main]`, which must live as long as the engine"
+    )]
+    NoRuntime,
     /// The engine has no clock and no entropy.
     #[error(
         "no clock and entropy are linked into this program: call `.environment(..)`, or depend on a crate that has them, such as `aether`"

@@ -14,7 +14,8 @@ use crate::engine::admission::Admission;
 use crate::engine::advance::launch::{launch_run, release_run};
 use crate::engine::advance::load::Launch;
 use crate::engine::code::run_code;
-use crate::engine::inner::{Inner, now, whole};
+use crate::engine::inner::{Inner, now};
+use crate::engine::whole::whole;
 use crate::journal::event::RunCreated;
 use crate::journal::frame::Frame;
 use crate::journal::generation::Generation;
@@ -26,7 +27,6 @@ use crate::policy::replay::Mode;
 use crate::run::claim::Origin;
 use crate::run::fault::Fault;
 use crate::run::program::RegisteredWorkflow;
-use crate::sched::spawn;
 use crate::store::birth::BirthNotice;
 use crate::store::error::StoreError;
 use crate::store::open_waits::OpenWaits;
@@ -297,7 +297,7 @@ const LATE: Duration = Duration::from_secs(120);
 fn look_for_failed(inner: &Arc<Inner>, run: &RunId, at: Timestamp, answer: &Result<Created, StoreError>) {
     let may_be_there = |error: &StoreError| !matches!(error, StoreError::Unencodable { .. });
     if answer.as_ref().is_err_and(may_be_there) {
-        spawn(release_if_created(Arc::clone(inner), run.clone(), at));
+        inner.spawn(release_if_created(Arc::clone(inner), run.clone(), at));
     }
 }
 

@@ -9,12 +9,14 @@ use std::time::Duration;
 
 use futures_util::future::{BoxFuture, Either, join, join_all, select};
 
-use crate::engine::advance::launch::{release_run, remove_active};
+use crate::engine::advance::launch::release_run;
+use crate::engine::advance::place::remove_active;
 use crate::engine::drained::Drained;
-use crate::engine::inner::{Engine, Inner, whole};
+use crate::engine::inner::{Engine, Inner};
+use crate::engine::whole::whole;
 use crate::run::claim::Run;
 use crate::run::fault::Fault;
-use crate::sched::{JoinHandle, spawn};
+use crate::sched::JoinHandle;
 use crate::store::error::StoreError;
 
 /// How long a drain waits for the appends of a run that it cut off.
@@ -111,35 +113,43 @@ async fn release(
 ) -> bool {
     let Some(mut task) = task else { return false };
     let limit = Box::pin(patience_over(inner, patience));
-    if let Either::Left(_) = select(&mut task, limit).await {
-        return false;
-    }
-    // The order matters: an aborted task may still be running until it is awaited, so only after that is the journal
-    // final; all of it must be durable before the release, or the next owner would read a journal that still grows; and a
-    // run that is not released yet is still active.
-    task.abort();
-    let aborted = select(&mut task, inner.shared.environment.sleep(FLUSH_PATIENCE)).await;
-    if matches!(aborted, Either::Right(_)) {
-        // Nobody can take its thread from it. It may still do something, so nobody else gets the run before this process
-        // has ended, or is silent.
-        inner.stuck.fetch_add(1, Ordering::AcqRel);
-        tracing::error!(target: "aether::engine", run = %run.id, "a body blocks its thread: it cannot be cut off");
-        let inner = Arc::clone(inner);
-        spawn(async move {
-            let _aborted = task.await;
-            release_when_flushed(Arc::clone(&inner), Arc::clone(&run)).await;
-            remove_active(&inner, &run, false);
-            inner.stuck.fetch_sub(1, Ordering::AcqRel);
-            inner.unstuck.notify_waiters();
-        });
-        return true;
+    match select(&mut task, limit).await {
+        Either::Left((Ok(()), _)) => return false,
+        // Its runtime has ended, and it was dropped there without releasing anything.
+        Either::Left((Err(_), _)) => {}
+        Either::Right(_) => {
+            // The order matters: an aborted task may still be running until it is awaited, so only after that is the
+            // journal final; all of it must be durable before the release, or the next owner would read a journal that
+            // still grows; and a run that is not released yet is still active.
+            task.abort();
+            let aborted = select(&mut task, inner.shared.environment.sleep(FLUSH_PATIENCE)).await;
+            if matches!(aborted, Either::Right(_)) {
+                release_when_unstuck(inner, run, task);
+                return true;
+            }
+        }
     }
     // A store that cannot write for the moment keeps the appends; its `close` says what became of them. One that does not
     // answer is told again: a drained engine stays open, and would renew the lease of a run that it does not advance.
-    let released = spawn(release_when_flushed(Arc::clone(inner), Arc::clone(&run)));
+    let released = inner.spawn(release_when_flushed(Arc::clone(inner), Arc::clone(&run)));
     let _released_or_later = select(released, inner.shared.environment.sleep(FLUSH_PATIENCE)).await;
     remove_active(inner, &run, false);
     true
+}
+
+/// Nobody can take its thread from a body. It may still do something, so nobody else gets the run before it has ended, or
+/// this process has, or is silent.
+fn release_when_unstuck(inner: &Arc<Inner>, run: Arc<Run>, task: JoinHandle<()>) {
+    inner.stuck.fetch_add(1, Ordering::AcqRel);
+    tracing::error!(target: "aether::engine", run = %run.id, "a body blocks its thread: it cannot be cut off");
+    let engine = Arc::clone(inner);
+    inner.spawn(async move {
+        let _aborted = task.await;
+        release_when_flushed(Arc::clone(&engine), Arc::clone(&run)).await;
+        remove_active(&engine, &run, false);
+        engine.stuck.fetch_sub(1, Ordering::AcqRel);
+        engine.unstuck.notify_waiters();
+    });
 }
 
 /// Releases a run as soon as its appends are durable or refused.

@@ -28,7 +28,6 @@ use crate::run::program::{Children, RegisteredWorkflow};
 use crate::run::shared::{EngineShared, Observed};
 use crate::sched::{
     AtomicBool, AtomicUsize, HashMap, JoinHandle, Mutex, Notify, OnceCell, Runtime, RwLock, Semaphore,
-    mutated,
 };
 use crate::store::api::Store;
 use crate::store::error::StoreError;
@@ -71,6 +70,8 @@ pub struct Engine {
 #[derive(Debug)]
 pub(crate) struct Inner {
     pub(super) shared: Arc<EngineShared>,
+    /// That in which the engine was started. Its runs live there, whoever starts them: callers and their runtimes come and go.
+    pub(super) runtime: Runtime,
     /// Starts and follows child runs. Holds the engine weakly, because it is a part of it.
     pub(super) children: Arc<dyn Children>,
     pub(super) registry: RwLock<Registry>,
@@ -200,6 +201,20 @@ impl Inner {
 
     pub(super) fn lost(&self) -> MutexGuard<'_, Vec<LostRun>> {
         self.lost.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Begins a task of the engine, whoever asks for it. What is left to do where its runtime has ended is done in the caller's.
+    pub(super) fn spawn<F>(&self, task: F) -> JoinHandle<F::Output>
+    where
+        F: Future<Output: Send + 'static> + Send + 'static,
+    {
+        self.living_runtime().spawn(task)
+    }
+
+    /// The engine's runtime; the caller's where that has ended.
+    pub(super) fn living_runtime(&self) -> Runtime {
+        let callers = Runtime::try_current().ok().filter(|_| self.vitals().broken);
+        callers.unwrap_or_else(|| self.runtime.clone())
     }
 
     /// The right to claim or create runs, or to write for the engine itself, which a shutdown waits for; `None` once one has
@@ -406,26 +421,6 @@ pub(crate) async fn notify_run(inner: &Arc<Inner>, run: &RunId) {
         None => inner.adoptions.wake_for(run),
     }
     inner.wake_scheduler.notify_one();
-}
-
-/// Does `work` to its end, even if the caller is dropped before: a run that a worker has claimed must be advanced. It is boxed
-/// at once, so that the caller's future has no room for it, which most calls of that one would not need.
-pub(crate) fn whole<T: Send + 'static, E: From<StoreError> + Send + 'static>(
-    inner: &Inner,
-    work: impl Future<Output = Result<T, E>> + Send + 'static,
-) -> impl Future<Output = Result<T, E>> + Send {
-    let work = Box::pin(work);
-    async move {
-        if mutated("done-in-the-callers-future") {
-            return work.await;
-        }
-        // Without a runtime nothing can outlive its caller.
-        let Ok(runtime) = Runtime::try_current() else { return work.await };
-        runtime.spawn(work).await.unwrap_or_else(|error| {
-            let (store, reason) = (inner.shared.store.describe(), error.to_string());
-            Err(StoreError::Unavailable { store, reason }.into())
-        })
-    }
 }
 
 /// The time by the engine's clock.

@@ -34,6 +34,7 @@ mod drain;
 mod health;
 
 mod waits;
+mod whole;
 
 mod dead_letters;
 

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::engine::handle::RunHandle;
-use crate::engine::inner::{Engine, Inner, notify_run, now, whole};
+use crate::engine::inner::{Engine, Inner, notify_run, now};
+use crate::engine::whole::whole;
 use crate::inbox::decisions::EndRequest;
 use crate::inbox::error::SendError;
 use crate::inbox::replies::signal;

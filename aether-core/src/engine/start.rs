@@ -10,13 +10,14 @@ use futures_util::future::BoxFuture;
 
 use crate::engine::create::{NewRunOf, create_run, fresh_id};
 use crate::engine::handle::{AnyWorkflow, RunHandle};
-use crate::engine::inner::{Engine, Inner, now, whole};
+use crate::engine::inner::{Engine, Inner, now};
 use crate::engine::keyed::key::KeyError;
 use crate::engine::keyed::start::{Keyed, KeyedEnd};
 use crate::engine::queue_options::QueueOptions;
 use crate::engine::same_input::difference;
 use crate::engine::started_as::is_or_was;
 use crate::engine::traceparent::{TraceparentError, checked};
+use crate::engine::whole::whole;
 use crate::run::program::RegisteredWorkflow;
 use crate::store::error::StoreError;
 use crate::store::queues::Limit;
@@ -231,8 +232,8 @@ pub enum StartError {
         /// The run that holds it.
         run: RunId,
     },
-    /// The engine is shutting down.
-    #[error("run `{run}` was not started: the engine is shutting down")]
+    /// The engine is shutting down, or has ended with its runtime.
+    #[error("run `{run}` was not started: the engine is shutting down, or its runtime has ended")]
     ShutDown {
         /// The id that the run would have had.
         run: RunId,

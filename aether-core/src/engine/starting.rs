@@ -31,7 +31,7 @@ use crate::policy::verifiers::Verifiers;
 use crate::run::leases::Leases;
 use crate::run::program::RegisteredWorkflow;
 use crate::run::shared::{EngineShared, Presence};
-use crate::sched::{AtomicBool, HashMap, Mutex, Notify, OnceCell, RwLock, Semaphore, SharedLock, spawn};
+use crate::sched::{AtomicBool, HashMap, Mutex, Notify, OnceCell, Runtime, RwLock, Semaphore, SharedLock};
 use crate::step::body::RegisteredStep;
 use crate::store::api::{Durability, Store};
 use crate::store::error::StoreError;
@@ -44,6 +44,10 @@ use crate::vocabulary::queue::Serves;
 impl EngineBuilder {
     /// Starts the engine. It resumes the open runs in its store.
     ///
+    /// The runtime in which this is called is the engine's: all runs live there, whoever starts them in whatever runtime. It
+    /// must live, and be driven, as long as the engine. An engine whose runtime has ended has stopped, as a process that was
+    /// killed: its runs are free for others when it was silent for a lease, or after a [shutdown](Engine::shutdown).
+    ///
     /// ```
     /// # use aether_core::engine::{BuildError, Engine};
     /// # async fn start() -> Result<(), BuildError> {
@@ -52,10 +56,11 @@ impl EngineBuilder {
     /// ```
     ///
     /// # Errors
-    /// [`BuildError`] when no store was given, two workflows of one module share a name, a step declares a kind of
+    /// [`BuildError`] when there is no runtime or no store, two workflows of one module share a name, a step declares a kind of
     /// resource without a verifier, takes a value that is not provided or is a transaction of another store, the store
     /// cannot be used, or its preparation fails.
     pub async fn start(mut self) -> Result<Engine, BuildError> {
+        let runtime = Runtime::try_current().map_err(|_| BuildError::NoRuntime)?;
         let environment = self.environment.take().ok_or(BuildError::NoEnvironment)?;
         let (store, is_opened) = match self.store.take().ok_or(BuildError::NoStore)? {
             OpenStore::When(open) => (open(Opening { migrate: self.migrates }).await?, true),
@@ -82,7 +87,8 @@ impl EngineBuilder {
             store.serve(&worker, serves.clone()).await?;
         }
         let on_unfit = self.on_unfit;
-        let inner = self.assembled(program, (store, environment, in_use), (worker, registered), serves);
+        let inner =
+            self.assembled(program, runtime, (store, environment, in_use), (worker, registered), serves);
         if on_unfit == OnUnfit::Refuse
             && let Err(error) = refuse_unfit(&inner).await
         {
@@ -119,6 +125,7 @@ impl EngineBuilder {
     fn assembled(
         self,
         program: Program,
+        runtime: Runtime,
         (store, environment, in_use): (Arc<dyn Store>, Arc<dyn Environment>, InUse),
         (worker, registered): (WorkerId, Duration),
         serves: Serves,
@@ -128,6 +135,7 @@ impl EngineBuilder {
             Arc::clone(&environment),
             self.redaction.clone(),
             self.settings.stream_poll,
+            Some(runtime.clone()),
         );
         let shared = EngineShared {
             gauge: Arc::new(Gauge::new(Arc::clone(&environment))),
@@ -156,6 +164,7 @@ impl EngineBuilder {
         Arc::new_cyclic(|inner| Inner {
             children: Arc::new(ChildRuns(Weak::clone(inner))),
             shared: Arc::new(shared),
+            runtime,
             registry: RwLock::new(program.registry),
             active: Mutex::default(),
             cells: Mutex::default(),
@@ -205,10 +214,10 @@ fn spawn_tasks(inner: &Arc<Inner>) {
         return;
     }
     let (environment, poll) = (&inner.shared.environment, inner.settings.poll);
-    spawn(ticking::tick(Arc::downgrade(inner), Arc::clone(environment), poll));
-    spawn(complete_starts(Arc::downgrade(inner), Arc::clone(environment), poll));
+    inner.spawn(ticking::tick(Arc::downgrade(inner), Arc::clone(environment), poll));
+    inner.spawn(complete_starts(Arc::downgrade(inner), Arc::clone(environment), poll));
     if let Some(retention) = inner.retention.clone() {
-        spawn(purging::keep_purging(Arc::downgrade(inner), Arc::clone(environment), retention));
+        inner.spawn(purging::keep_purging(Arc::downgrade(inner), Arc::clone(environment), retention));
     }
 }
 

@@ -12,11 +12,11 @@ use crate::engine::adopt::adopter::{adopt, adopt_now};
 use crate::engine::advance::launch::{AFTER_STOP, launch_claimed};
 use crate::engine::drain::{FLUSH_PATIENCE, drained};
 use crate::engine::heal::Healer;
-use crate::engine::inner::{Inner, whole};
+use crate::engine::inner::Inner;
 use crate::engine::keeper::Keeper;
 use crate::engine::orphans::Orphans;
 use crate::engine::pace::Pace;
-use crate::sched::spawn;
+use crate::engine::whole::whole;
 use crate::store::error::StoreError;
 use crate::store::records::{ClaimRequest, Lease};
 use crate::vocabulary::environment::{CLOCKS_APART, Environment, later};
@@ -25,11 +25,12 @@ use crate::vocabulary::id::RunId;
 /// Starts the engine's own tasks.
 pub(super) fn spawn_tasks(inner: &Arc<Inner>) {
     let keeper = Keeper::start(inner);
-    spawn(schedule(Arc::clone(inner), keeper));
+    let unbroken = Unbroken(Arc::clone(inner));
+    inner.spawn(schedule(Arc::clone(inner), keeper, unbroken));
     if inner.settings.advances {
-        spawn(adopt(Arc::downgrade(inner)));
+        inner.spawn(adopt(Arc::downgrade(inner)));
     }
-    spawn(look_into_inboxes(
+    inner.spawn(look_into_inboxes(
         Arc::downgrade(inner),
         Arc::clone(&inner.shared.environment),
         inner.settings.poll,
@@ -37,9 +38,8 @@ pub(super) fn spawn_tasks(inner: &Arc<Inner>) {
 }
 
 /// Claims what is due, until the engine stops; then releases everything. Leases are renewed for as long as this runs.
-async fn schedule(inner: Arc<Inner>, keeper: Keeper) {
+async fn schedule(inner: Arc<Inner>, keeper: Keeper, _unless_it_breaks: Unbroken) {
     let shared = Arc::clone(&inner.shared);
-    let _unless_it_breaks = Unbroken(Arc::clone(&inner));
     // Not by the wall clock: set back by a year, it would let a year pass until the next look.
     let (mut healings, mut warnings) = (Pace::of(&inner), Pace::of(&inner));
     let (mut healer, mut orphans) = (Healer::default(), Orphans::default());
@@ -87,12 +87,21 @@ async fn schedule(inner: Arc<Inner>, keeper: Keeper) {
     let _nobody_asks = leave(&inner).await;
 }
 
-/// Notes that the task which claims runs has ended, unless the engine is stopping.
+/// Notes that the task which claims runs has ended, unless the engine is stopping. Nobody renews the leases of this worker any
+/// more, so that it must not begin runs: the engine stops. A client goes on in its callers' runtimes.
 struct Unbroken(Arc<Inner>);
 
 impl Drop for Unbroken {
     fn drop(&mut self) {
-        self.0.vitals().broken = !self.0.is_stopping();
+        let inner = &self.0;
+        if inner.is_stopping() {
+            return;
+        }
+        inner.vitals().broken = true;
+        if inner.settings.advances {
+            tracing::warn!(target: "aether::engine", "the engine has stopped without a shutdown: the task that claims runs has ended, as it does with the runtime in which the engine was started");
+            inner.begin_stopping();
+        }
     }
 }
 

@@ -23,7 +23,6 @@ impl StepCall {
         let of = || Execution::new(run.id.clone(), run.epoch, self.command.clone(), self.attempt, open());
         self.execution = (!is_silent).then(of);
         (self.disowned, self.returned) = (false, None);
-        run.shared.streams.begin();
     }
 
     /// Waits until what the body sent is written, and drops what is sent from here on.

@@ -14,7 +14,6 @@ use crate::policy::replay::Mode;
 use crate::run::claim::Run;
 use crate::run::log;
 use crate::run::taken::Taken;
-use crate::sched::spawn;
 use crate::store::ack::{Ack, AppendReply, Receipt};
 use crate::store::append::{Append, StatusChange, Work};
 use crate::store::error::StoreError;
@@ -233,13 +232,12 @@ impl Run {
     fn tell_readers(&self, position: Position) {
         let streams = &self.shared.streams;
         if streams.is_read(&self.id) {
-            let (streams, run, watermark) =
-                (Arc::clone(streams), self.id.clone(), Arc::clone(&self.watermark));
-            drop(spawn(async move {
+            let (hub, run, watermark) = (Arc::clone(streams), self.id.clone(), Arc::clone(&self.watermark));
+            streams.spawn(async move {
                 if watermark.reached(position).await.is_ok() {
-                    streams.tell_readers(&run);
+                    hub.tell_readers(&run);
                 }
-            }));
+            });
         }
     }
 

@@ -362,8 +362,8 @@ pub fn oneshot<T>() -> (OneshotSender<T>, oneshot::Receiver<T>) {
     (OneshotSender(sender), receiver)
 }
 
-/// As [`tokio::runtime::Handle`].
-#[derive(Debug)]
+/// As [`tokio::runtime::Handle`]. There is one.
+#[derive(Clone, Debug)]
 pub struct Runtime(());
 
 impl Runtime {
@@ -376,6 +376,11 @@ impl Runtime {
             Some(_) => Ok(Self(())),
             None => tokio::runtime::Handle::try_current().map(|_| Self(())),
         }
+    }
+
+    /// As [`tokio::runtime::Handle::id`].
+    pub const fn id(&self) -> u64 {
+        0
     }
 
     /// As [`tokio::runtime::Handle::spawn`].

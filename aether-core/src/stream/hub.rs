@@ -11,7 +11,7 @@ use std::time::Duration;
 use futures_util::future::{Either, select};
 use tokio::sync::broadcast;
 
-use crate::sched::{HashMap, Mutex, Notify, OnceLock, Runtime};
+use crate::sched::{HashMap, Mutex, Notify, Runtime};
 use crate::store::api::Store;
 use crate::store::error::StoreError;
 use crate::store::streams::{StreamItem, StreamWrite};
@@ -46,8 +46,8 @@ pub(crate) struct StreamHub {
     pub(super) redaction: Redaction,
     me: Weak<Self>,
     state: Mutex<State>,
-    /// Where it writes: bodies may send from threads of their own.
-    runtime: OnceLock<Runtime>,
+    /// Where it writes: that of the engine, because bodies may send from threads of their own.
+    runtime: Option<Runtime>,
     /// Something was written or given up.
     written: Notify,
     /// The pause is to end.
@@ -90,6 +90,7 @@ impl StreamHub {
         environment: Arc<dyn Environment>,
         redaction: Redaction,
         look: Duration,
+        runtime: Option<Runtime>,
     ) -> Arc<Self> {
         Arc::new_cyclic(|me| Self {
             store,
@@ -98,7 +99,7 @@ impl StreamHub {
             redaction,
             me: Weak::clone(me),
             state: Mutex::default(),
-            runtime: OnceLock::new(),
+            runtime,
             written: Notify::new(),
             hurry: Notify::new(),
         })
@@ -178,10 +179,10 @@ impl StreamHub {
         if !std::mem::replace(&mut state.is_writing, true)
             && let Some(hub) = self.me.upgrade()
         {
-            match self.runtime.get() {
-                Some(runtime) => {
+            match &self.runtime {
+                Some(_) => {
                     drop(state);
-                    drop(runtime.spawn(async move { hub.write_all().await }));
+                    self.spawn(async move { hub.write_all().await });
                 }
                 // Without a runtime nothing can be written beside the run.
                 None => {
@@ -192,12 +193,10 @@ impl StreamHub {
         }
     }
 
-    /// An execution begins, in a task.
-    pub(crate) fn begin(&self) {
-        if self.runtime.get().is_none()
-            && let Ok(runtime) = Runtime::try_current()
-        {
-            let _first = self.runtime.set(runtime);
+    /// Begins a task beside the runs; none where there is no runtime.
+    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        if let Some(runtime) = &self.runtime {
+            drop(runtime.spawn(task));
         }
     }
 

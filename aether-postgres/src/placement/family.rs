@@ -17,6 +17,7 @@ use futures_util::future::BoxFuture;
 
 use crate::database::{Database, ask};
 use crate::error::gone;
+use crate::network;
 use crate::placement::search::{Doubtful as _, at};
 use crate::placement::shared::Shared;
 use crate::row::{self, get};
@@ -95,7 +96,7 @@ async fn decided(
                 let database = database.clone();
                 // To its end, whoever waits for it: a creation that is under way needs the lock.
                 let creating = while_it_stands(home.clone(), decision.clone(), database, new, ledger);
-                tokio::spawn(creating).await.unwrap_or_else(|_| Err(gone(&home.name)))
+                network::runtime().spawn(creating).await.unwrap_or_else(|_| Err(gone(&home.name)))
             }
         };
         if !created.is_doubtful() || search.was_right().await? {

@@ -10,6 +10,7 @@ use aether_core::store::StoreError;
 
 use crate::database::ask;
 use crate::moves::steps::{self, Move};
+use crate::network;
 use crate::placement::map::Spot;
 use crate::placement::shared::Shared;
 use crate::row::get;
@@ -33,7 +34,7 @@ pub(crate) struct Keeper;
 impl Keeper {
     /// Starts it, for as long as the store is there.
     pub(crate) fn start(shared: &Arc<Shared>) {
-        tokio::spawn(keep(Arc::downgrade(shared)));
+        network::runtime().spawn(keep(Arc::downgrade(shared)));
     }
 }
 

@@ -1,7 +1,8 @@
 //! The order of a run's appends while one of them executes a body.
 //!
 //! Promise: a step begins when everything that its run queued before is answered; what the run queues meanwhile waits until
-//! the step is answered, or is queued behind its append. Other runs notice nothing.
+//! the step is answered, or is queued behind its append. Other runs notice nothing. A lane ends, whatever becomes of the
+//! runtimes in which the store was opened and the body is called.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,24 +14,29 @@ use tokio::runtime::Handle;
 use tokio::sync::{Notify, oneshot};
 
 use crate::database::Database;
+use crate::network;
 use crate::work::{Done, Step};
 use crate::writer::Op;
 use crate::writer::batch::{Group, Item, Write};
 use crate::writer::recover::answer;
 
-/// An append, and the unit of work that it carries.
-type Queued = (Box<Write>, Option<Box<dyn Work>>);
+/// An append, and the unit of work that it carries, with the runtime of its run.
+type Queued = (Box<Write>, Option<(Box<dyn Work>, Handle)>);
 
 type Waiting = HashMap<RunId, VecDeque<Queued>>;
 
 /// The runs that are in a transaction step, each with what waits behind it.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Lanes {
-    runtime: Handle,
     /// How many there are: most appends need not look further.
     busy: AtomicUsize,
     waiting: Mutex<Waiting>,
     idle: Notify,
+}
+
+/// Where bodies are called: in the runtime of the run that appends.
+fn body_runtime() -> Handle {
+    Handle::try_current().unwrap_or_else(|_| network::runtime())
 }
 
 /// Where an append goes.
@@ -44,18 +50,12 @@ enum Entry {
 }
 
 impl Lanes {
-    /// Must be called in the runtime that steps are to run in.
-    pub(crate) fn new() -> Self {
-        let runtime = Handle::current();
-        Self { runtime, busy: AtomicUsize::new(0), waiting: Mutex::default(), idle: Notify::new() }
-    }
-
     fn waiting(&self) -> MutexGuard<'_, Waiting> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn enter(&self, mut append: Append) -> Entry {
-        let work = append.work.take();
+        let work = append.work.take().map(|work| (work, body_runtime()));
         let append = Box::new(Write::from(append));
         if work.is_none() && self.busy.load(Ordering::Acquire) == 0 {
             return Entry::Free(append);
@@ -107,7 +107,7 @@ impl Database {
             Entry::Free(append) => self.queue_append(append),
             Entry::Waits => {}
             Entry::Begins(first) => {
-                drop(self.lanes.runtime.spawn(Arc::clone(self).serve_lane(first)));
+                drop(network::runtime().spawn(Arc::clone(self).serve_lane(first)));
             }
         }
     }
@@ -122,7 +122,7 @@ impl Database {
     }
 
     async fn pass_lane(&self, (append, work): Queued) {
-        let Some(work) = work else { return self.queue_append(append) };
+        let Some((work, runtime)) = work else { return self.queue_append(append) };
         // The body's outcome is known only behind the body; what depends on it cannot be decided before.
         if append.acquire.is_some() || append.renews.is_some() || append.unless_asked_to_end {
             let reason = "an append with a unit of work acquires and renews nothing".to_owned();
@@ -130,7 +130,7 @@ impl Database {
             return append.ack.failed(StoreError::ContractBroken { store, reason }.into());
         }
         self.written_before(&append.run).await;
-        let step = Step { group: Group::new(Item::new(append)), work: Some(work) };
+        let step = Step { group: Group::new(Item::new(append)), work: Some(work), runtime };
         match self.execute(step).await {
             Done::Durable(group, head) => {
                 self.passed(&group, head);

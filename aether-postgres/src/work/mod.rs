@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use aether_core::store::{AppendError, Rollback, StoreError, Work};
 use futures_util::future::join4;
+use tokio::runtime::Handle;
 
 use crate::database::{Database, Tries};
 use crate::error::{Failure, OpError, failure, gone, said, translate};
@@ -38,6 +39,8 @@ const CALLS: u32 = 20;
 pub(crate) struct Step {
     pub(crate) group: Group,
     pub(crate) work: Option<Box<dyn Work>>,
+    /// Where its body is called.
+    pub(crate) runtime: Handle,
 }
 
 /// What came of it.
@@ -196,7 +199,7 @@ impl Database {
         let session = Session::new(&locked.conn, called.key().clone(), time);
         let body = Arc::clone(&session);
         // A thread of its own: the body waits for each of its statements.
-        let ran = tokio::task::spawn_blocking(move || {
+        let ran = step.runtime.spawn_blocking(move || {
             let keep = body.enter(|| called.call());
             (called, keep)
         });

@@ -18,6 +18,7 @@ use crate::engine::advance::completion::{RunCompletion, suspend};
 use crate::engine::advance::drive::{DriveEnd, drive};
 use crate::engine::advance::forking::Beginning;
 use crate::engine::advance::load::{Launch, load};
+use crate::engine::advance::place::{Loading, Place};
 use crate::engine::advance::read::Unwinding;
 use crate::engine::advance::renewal::renew;
 use crate::engine::advance::unread::end_unread;
@@ -30,7 +31,7 @@ use crate::run::end::RunEnd;
 use crate::run::fault::Fault;
 use crate::run::log;
 use crate::run::program::Completion;
-use crate::sched::{JoinHandle, mutated, spawn};
+use crate::sched::{JoinHandle, mutated};
 use crate::store::append::StatusChange;
 use crate::store::error::{AppendError, StoreError};
 use crate::store::records::{Lease, RunRecord};
@@ -58,16 +59,16 @@ pub(crate) fn launch_claimed(
 ) -> Vec<JoinHandle<()>> {
     // Each of them must become a task or be released. A lease that gets lost here is renewed with all the others and
     // blocks its run for as long as this worker lives.
-    inner.loading.fetch_add(leases.len(), Ordering::AcqRel);
-    let launched = leases.into_iter().map(|lease| {
+    let places = Loading::of(inner, leases.len());
+    let launched = leases.into_iter().zip(places).map(|(lease, place)| {
         let (engine, admission) = (Arc::clone(inner), admission.clone());
-        spawn(async move {
+        inner.runtime.spawn(async move {
             if former_claim_is_over(&engine, &lease.run).await {
                 // A long journal does not hold up the runs that are due after it, nor the scheduler.
                 let _slot = engine.load_slots.acquire().await;
                 recover(&engine, lease).await;
             }
-            engine.loading.fetch_sub(1, Ordering::AcqRel);
+            drop(place);
             drop(admission);
         })
     });
@@ -170,8 +171,9 @@ impl Permitted {
     }
 }
 
-/// Begins to advance a run in a task of its own. `None` where a drain or a shutdown has begun: the caller releases the run;
-/// and where a later claim of this worker advances it, or this very one does, or this one is given back.
+/// Begins to advance a run in a task of its own, in the engine's runtime. `None` where a drain or a shutdown has begun: the
+/// caller releases the run; where a later claim of this worker advances it, or this very one does, or this one is given back;
+/// and where the runtime has ended, and with it this worker's leases do.
 pub(crate) fn launch_run(inner: &Arc<Inner>, launch: Launch) -> Option<Arc<Run>> {
     let Launch { origin, workflow, input, parent, needs, lacks, expired, unwinding, beginning } = launch;
     let (is_takeover, events, is_claimed) = (origin.epoch > 1, origin.next, origin.read_since.is_some());
@@ -196,7 +198,9 @@ pub(crate) fn launch_run(inner: &Arc<Inner>, launch: Launch) -> Option<Arc<Run>>
         note_takeover(&run, unwinding.is_some());
     }
     let span = log::run_span(&run);
-    let task = spawn({
+    let place = Place::new(inner, &run, cell);
+    let listed = place.listed();
+    let task = inner.runtime.spawn({
         let (inner, run) = (Arc::clone(inner), Arc::clone(&run));
         let advanced = async move {
             log::begun(&run, events);
@@ -245,19 +249,16 @@ pub(crate) fn launch_run(inner: &Arc<Inner>, launch: Launch) -> Option<Arc<Run>>
                     None
                 }
             };
-            // An end of the run is durable by now. The run leaves the active ones first, then its end is delivered: a caller that
-            // sees it finds the run no longer in flight here, so that its place is free and a shutdown does not wait for
-            // it. A handle that looks between the two finds neither, and reads the end from the store. A run that was
-            // stopped may have been claimed again, so its cell is no longer this claim's: `release_run` has set it.
-            remove_active(&inner, &run, end.is_some());
-            if let Some(end) = end {
-                cell.set(Some(end));
-                inner.shared.streams.tell_readers(&run.id);
-            }
+            place.leave(end);
         };
         advanced.instrument(span)
     });
     active.insert(run.id.clone(), Active { run: Arc::clone(&run), task: Some(task) });
+    if listed.swap(true, Ordering::AcqRel) {
+        // It was dropped before it was listed.
+        active.remove(&run.id);
+        return None;
+    }
     Some(run)
 }
 
@@ -266,21 +267,6 @@ async fn begin(run: &Arc<Run>, beginning: Option<Beginning>) -> Result<(), Drive
     match beginning {
         Some(beginning) => beginning.complete(run).await,
         None => Ok(()),
-    }
-}
-
-/// Removes a run from the active ones, and wakes the scheduler if that may let another run be claimed: one that found no
-/// place, one behind this one in its queue, or this one, which is not `over`.
-pub(crate) fn remove_active(inner: &Inner, run: &Run, over: bool) {
-    let mut active = inner.active();
-    // A later claim of the same run is not this one's to remove, nor another run of the same id.
-    if active.get(&run.id).is_some_and(|a| std::ptr::eq(&*a.run, run)) {
-        active.remove(&run.id);
-    }
-    drop(active);
-    let was_short = inner.short_of_room.swap(false, Ordering::AcqRel);
-    if was_short || run.queued || !over {
-        inner.wake_scheduler.notify_one();
     }
 }
 
@@ -391,7 +377,7 @@ pub(crate) async fn release_run(inner: &Arc<Inner>, run: &RunId, epoch: Epoch, f
         && !mutated("released-once")
     {
         warn!(target: log::RUN, %run, %error, "cannot release a run yet");
-        spawn(retry_release(Arc::clone(inner), run.clone(), epoch, wake_at));
+        inner.spawn(retry_release(Arc::clone(inner), run.clone(), epoch, wake_at));
     }
 }
 

@@ -7,6 +7,7 @@ pub(crate) mod drive;
 pub(crate) mod forking;
 pub(crate) mod launch;
 pub(crate) mod load;
+pub(crate) mod place;
 pub(crate) mod read;
 pub(crate) mod renewal;
 pub(crate) mod unread;

@@ -414,6 +414,7 @@ impl Stage {
                 environment,
                 Default::default(),
                 Duration::from_millis(100),
+                None,
             ),
             store: Arc::clone(&self.store) as Arc<dyn Store>,
             environment: Arc::clone(&self.clock) as Arc<dyn Environment>,

@@ -29,7 +29,7 @@ impl Environment for Still {
 }
 
 fn hub() -> Arc<StreamHub> {
-    StreamHub::new(Arc::new(MemoryStore::new()), Arc::new(Still), Redaction::default(), PAUSE)
+    StreamHub::new(Arc::new(MemoryStore::new()), Arc::new(Still), Redaction::default(), PAUSE, None)
 }
 
 fn run() -> RunId {
