@@ -37,6 +37,7 @@ mod limits;
 mod lists;
 mod locks;
 mod logs;
+mod lost_claims;
 mod marks;
 mod matters;
 mod moved_steps;

@@ -4,7 +4,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use aether_core::store::{AppendError, Store, StoreError};
+use aether_core::store::{AppendError, Lease, Store, StoreError};
 
 use super::gated::{Gate, GateDecision, Gated, StoreCall};
 
@@ -37,6 +37,10 @@ struct Planned {
     release: Series,
     effect: Series,
     read: Series,
+    lost_claims: u64,
+    repeated_claims: u64,
+    /// Leases that are given with the next claim.
+    kept: Vec<Lease>,
 }
 
 /// Calls that are still to fail.
@@ -86,6 +90,23 @@ impl Gate for PlannedFailures {
             StoreCall::Read => plan.read.next(),
             StoreCall::Write | StoreCall::Reserve | StoreCall::Blob => GateDecision::Pass,
         }
+    }
+
+    fn claimed(&self, leases: Vec<Lease>) -> Result<Vec<Lease>, StoreError> {
+        let plan = &mut *self.plan();
+        if plan.lost_claims > 0 && !leases.is_empty() {
+            plan.lost_claims -= 1;
+            plan.kept.extend(leases);
+            let reason = "the answer to a claim was lost".to_owned();
+            return Err(StoreError::Unavailable { store: "a failing store".into(), reason });
+        }
+        let mut given = std::mem::take(&mut plan.kept);
+        if plan.repeated_claims > 0 && !leases.is_empty() {
+            plan.repeated_claims -= 1;
+            plan.kept.clone_from(&leases);
+        }
+        given.extend(leases);
+        Ok(given)
     }
 }
 
@@ -140,6 +161,18 @@ impl FailingStore {
     #[must_use]
     pub fn release_fails(self, times: u64, error: StoreError) -> Self {
         self.with(|plan| plan.release = Series { left: times, error: Some(error) })
+    }
+
+    /// The answers to the next `times` claims that get something are lost. What they got is given with the claim that follows,
+    /// whatever that asks for, as the Postgres store does.
+    pub fn next_claims_are_lost(&self, times: u64) {
+        self.gate.plan().lost_claims = times;
+    }
+
+    /// What the next `times` claims get is given once more with the claim that follows, whatever that asks for. No store should
+    /// do that.
+    pub fn next_claims_are_repeated(&self, times: u64) {
+        self.gate.plan().repeated_claims = times;
     }
 
     /// The next `times` reads of runs, ledger rows, messages or snapshots fail, from now on.

@@ -104,6 +104,14 @@ pub trait Gate: Send + Sync + Debug + 'static {
     /// A call that was to go unacknowledged is done, or was given up by its caller.
     fn took_effect(&self) {}
 
+    /// What is answered to a claim that got these leases.
+    ///
+    /// # Errors
+    /// Where the answer is to be lost.
+    fn claimed(&self, leases: Vec<Lease>) -> Result<Vec<Lease>, StoreError> {
+        Ok(leases)
+    }
+
     /// Passes an append to the store behind the gate.
     fn deliver(&self, inner: &Arc<dyn Store>, append: Append) {
         inner.append(append);
@@ -364,7 +372,9 @@ impl<G: Gate> Store for Gated<G> {
     }
 
     fn claim(&self, request: ClaimRequest) -> BoxFuture<'_, Result<Vec<Lease>, StoreError>> {
-        self.call(StoreCall::Claim, || self.inner.claim(request))
+        let claim =
+            || Box::pin(async { self.gate.claimed(self.inner.claim(request).await?) }) as BoxFuture<'_, _>;
+        self.call(StoreCall::Claim, claim)
     }
 
     fn renew(
