@@ -51,6 +51,7 @@ mod redaction;
 mod renewal;
 mod reservations;
 mod retries;
+mod runtimes;
 mod schedule_races;
 mod schedules;
 mod seeds;

@@ -9,6 +9,7 @@ mod prepare;
 mod proxy;
 mod queries;
 mod refusals;
+mod runtimes;
 mod steps;
 mod tls;
 mod transfers;

@@ -232,8 +232,8 @@ pub enum StartError {
         /// The run that holds it.
         run: RunId,
     },
-    /// The engine is shutting down.
-    #[error("run `{run}` was not started: the engine is shutting down")]
+    /// The engine is shutting down, or has ended with its runtime.
+    #[error("run `{run}` was not started: the engine is shutting down, or its runtime has ended")]
     ShutDown {
         /// The id that the run would have had.
         run: RunId,

@@ -25,7 +25,8 @@ use crate::vocabulary::id::RunId;
 /// Starts the engine's own tasks.
 pub(super) fn spawn_tasks(inner: &Arc<Inner>) {
     let keeper = Keeper::start(inner);
-    inner.spawn(schedule(Arc::clone(inner), keeper));
+    let unbroken = Unbroken(Arc::clone(inner));
+    inner.spawn(schedule(Arc::clone(inner), keeper, unbroken));
     if inner.settings.advances {
         inner.spawn(adopt(Arc::downgrade(inner)));
     }
@@ -37,9 +38,8 @@ pub(super) fn spawn_tasks(inner: &Arc<Inner>) {
 }
 
 /// Claims what is due, until the engine stops; then releases everything. Leases are renewed for as long as this runs.
-async fn schedule(inner: Arc<Inner>, keeper: Keeper) {
+async fn schedule(inner: Arc<Inner>, keeper: Keeper, _unless_it_breaks: Unbroken) {
     let shared = Arc::clone(&inner.shared);
-    let _unless_it_breaks = Unbroken(Arc::clone(&inner));
     // Not by the wall clock: set back by a year, it would let a year pass until the next look.
     let (mut healings, mut warnings) = (Pace::of(&inner), Pace::of(&inner));
     let (mut healer, mut orphans) = (Healer::default(), Orphans::default());

@@ -322,8 +322,10 @@ pub enum Fault {
         /// The code that recorded the run last.
         needs: Box<RunCode>,
     },
-    /// The engine is shutting down; another engine resumes the run.
-    #[error("run `{run}` was released because the engine is shutting down")]
+    /// The engine is shutting down, or has ended with its runtime; another engine resumes the run.
+    #[error(
+        "run `{run}` is not advanced here any more: the engine is shutting down, or its runtime has ended"
+    )]
     ShutDown {
         /// The run that stopped.
         run: RunId,

@@ -199,8 +199,8 @@ pub enum ForkError {
     /// The run was not asked to end.
     #[error(transparent)]
     End(#[from] SendError),
-    /// The engine is shutting down.
-    #[error("run `{run}` was not forked: the engine is shutting down")]
+    /// The engine is shutting down, or has ended with its runtime.
+    #[error("run `{run}` was not forked: the engine is shutting down, or its runtime has ended")]
     ShutDown {
         /// The run to fork.
         run: RunId,
