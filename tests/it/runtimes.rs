@@ -194,22 +194,24 @@ fn callers_whose_runtimes_end_take_no_places() {
     });
 }
 
+/// Starts a run that streams, and reads all of it.
+async fn talk(engine: &Engine, id: &str) {
+    let run = engine.start::<talks>(()).id(id).await.unwrap();
+    assert_eq!(in_time(run.result()).await.unwrap(), "one two");
+    assert_eq!(in_time(run.stream::<String>("reply").text().whole()).await.unwrap(), "one two");
+}
+
 #[test]
 fn streams_outlive_the_runtime_of_the_first_caller() {
     let (folder, home) = (tempfile::tempdir().unwrap(), threads());
     let engine = home.block_on(on(folder.path(), &Stand::default()).start()).unwrap();
-    let talk = async |id: &str| {
-        let run = engine.start::<talks>(()).id(id).await.unwrap();
-        assert_eq!(in_time(run.result()).await.unwrap(), "one two");
-        assert_eq!(in_time(run.stream::<String>("reply").text().whole()).await.unwrap(), "one two");
-    };
     for id in ["first", "second"] {
         let callers = threads();
-        callers.block_on(talk(id));
+        callers.block_on(talk(&engine, id));
         drop(callers);
     }
     home.block_on(async {
-        talk("third").await;
+        talk(&engine, "third").await;
         engine.shutdown().await.unwrap();
     });
 }

@@ -70,7 +70,8 @@ pub struct Engine {
 #[derive(Debug)]
 pub(crate) struct Inner {
     pub(super) shared: Arc<EngineShared>,
-    /// That in which the engine was started. Its runs live there, whoever starts them: callers and their runtimes come and go.
+    /// The one in which the engine was started. Its runs live there, whoever starts them: callers and their runtimes come and
+    /// go.
     pub(super) runtime: Runtime,
     /// Starts and follows child runs. Holds the engine weakly, because it is a part of it.
     pub(super) children: Arc<dyn Children>,
