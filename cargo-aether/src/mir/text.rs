@@ -1,5 +1,10 @@
 //! MIR as text: its functions, and the statements in them.
 
+/// Operations: what is computed of numbers is none of them.
+const OPERATIONS: &str = "Add Sub Mul Div Rem BitXor BitAnd BitOr Shl Shr Eq Lt Le Ne Ge Gt Cmp Offset Not Neg Len \
+    PtrMetadata AddWithOverflow SubWithOverflow MulWithOverflow AddUnchecked SubUnchecked \
+    MulUnchecked ShlUnchecked ShrUnchecked discriminant";
+
 /// A function: its signature, and all that stands behind it up to its end.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Function<'a> {
@@ -162,40 +167,6 @@ pub(super) fn last(path: &str) -> &str {
 }
 
 fn given(value: &str) -> Given<'_> {
-    // What is computed of numbers is none of them.
-    const OPERATIONS: [&str; 31] = [
-        "Add",
-        "Sub",
-        "Mul",
-        "Div",
-        "Rem",
-        "BitXor",
-        "BitAnd",
-        "BitOr",
-        "Shl",
-        "Shr",
-        "Eq",
-        "Lt",
-        "Le",
-        "Ne",
-        "Ge",
-        "Gt",
-        "Cmp",
-        "Offset",
-        "Not",
-        "Neg",
-        "Len",
-        "PtrMetadata",
-        "AddWithOverflow",
-        "SubWithOverflow",
-        "MulWithOverflow",
-        "AddUnchecked",
-        "SubUnchecked",
-        "MulUnchecked",
-        "ShlUnchecked",
-        "ShrUnchecked",
-        "discriminant",
-    ];
     let copied = ["copy ", "move ", "deref_copy "].iter().find_map(|copy| value.strip_prefix(copy));
     if let Some(place) = copied {
         return if place.contains(" as ") && !place.starts_with('(') {
@@ -222,7 +193,7 @@ fn given(value: &str) -> Given<'_> {
     let (name, operands) = (&call[..start], split(&call[start + 1..call.len() - 1]));
     match is_call {
         true => Given::Call(name, operands),
-        false if OPERATIONS.contains(&name) => Given::Other,
+        false if OPERATIONS.split(' ').any(|operation| operation == name) => Given::Other,
         false => Given::Made(None, operands),
     }
 }
