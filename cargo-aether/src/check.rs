@@ -12,7 +12,7 @@ use crate::baseline::{Baseline, BaselineError};
 use crate::build::{BuildError, Project};
 use crate::graph::nodes::Graph;
 use crate::graph::parts::ReadError;
-use crate::mir;
+use crate::mir::read;
 use crate::parallel;
 use crate::program::Program;
 use crate::report;
@@ -68,7 +68,7 @@ fn check(args: &Check) -> Result<bool, CheckError> {
     let jobs = args.jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
     // The program ends soon after it, and a million small pieces take long to free.
     let graph = ManuallyDrop::new(Graph::read(&built.files, jobs)?);
-    let told = parallel::try_map(&built.mir, jobs, |(file, krate)| mir::read(file, krate));
+    let told = parallel::try_map(&built.mir, jobs, |(file, krate)| read::read(file, krate));
     let told = told.map_err(|_| CheckError::Mir)?.concat();
     let read = began.elapsed();
     let program = Program::new(&graph, &rules, &built.local, &told);

@@ -20,6 +20,7 @@ mod parallel;
 mod program;
 mod report;
 mod rules;
+mod sorts;
 mod steps;
 mod toolchain;
 mod walk;

@@ -51,10 +51,23 @@ impl Name {
 
     /// The first type argument of the function itself.
     pub(crate) fn first_argument(&self) -> Option<&str> {
-        let method = self.path.rsplit("::").next()?;
+        self.own_arguments().first().copied()
+    }
+
+    /// The type arguments of the function itself.
+    pub(crate) fn own_arguments(&self) -> Vec<&str> {
+        let method = self.path.rsplit("::").next().unwrap_or_default();
         let mark = format!("::{method}::<");
-        let start = self.shown.rfind(&mark)? + mark.len();
-        arguments(&self.shown[start..]).first().map(|argument| argument.trim())
+        let Some(start) = self.shown.rfind(&mark) else { return Vec::new() };
+        arguments(&self.shown[start + mark.len()..]).into_iter().map(str::trim).collect()
+    }
+
+    /// The type that a method is of: `[u8]` of `<[u8]>::sort`, `T` of `<T as Iterator>::map`.
+    pub(crate) fn of_type(&self) -> Option<&str> {
+        let rest = self.shown.strip_prefix('<')?;
+        let (end, ..) = depths(rest).find(|(_, depth, _)| *depth < 0)?;
+        let inner = &rest[..end];
+        Some(split_as(inner).map_or(inner, |(of, _)| of))
     }
 
     /// The last type argument of a type that is called `of`, where one occurs in the name.
@@ -80,16 +93,6 @@ impl Name {
             None => out,
         }
     }
-}
-
-/// Whether the type `ty` occurs in a text, as a whole name.
-pub(crate) fn mentions_type(text: &str, ty: &str) -> bool {
-    let is_name = |c: char| c.is_alphanumeric() || c == '_' || c == ':';
-    !ty.is_empty()
-        && text.match_indices(ty).any(|(at, _)| {
-            !text[..at].ends_with(is_name)
-                && !text[at + ty.len()..].starts_with(|c: char| is_name(c) || c == '<')
-        })
 }
 
 /// Whether the first hash collection in a text names a hasher that is not random. Symbols leave the default out.
@@ -146,7 +149,7 @@ fn depths(text: &str) -> impl Iterator<Item = (usize, i32, u8)> {
 }
 
 /// The name without type arguments.
-fn canonical(shown: &str) -> String {
+pub(crate) fn canonical(shown: &str) -> String {
     let Some(rest) = shown.strip_prefix('<') else { return without_arguments(shown) };
     let end = depths(rest).find(|(_, depth, _)| *depth < 0).map_or(rest.len(), |(at, ..)| at);
     let (inner, tail) = (&rest[..end], without_arguments(rest.get(end + 1..).unwrap_or_default()));
@@ -312,9 +315,9 @@ mod tests {
         }
         let sorted = of("<[(char, usize)]>::sort_by_key::<(usize, char), a::{closure#1}>");
         assert_eq!(sorted.first_argument(), Some("(usize, char)"));
-        assert!(mentions_type("(usize, char)", "char") && !mentions_type("(u8, charm)", "char"));
-        assert!(mentions_type("&alloc::string::String", "alloc::string::String"));
-        assert!(!mentions_type("my::alloc::string::String", "alloc::string::String"));
+        assert_eq!(sorted.own_arguments(), ["(usize, char)", "a::{closure#1}"]);
+        assert_eq!(sorted.of_type(), Some("[(char, usize)]"));
+        assert_eq!(of("<a::B<u8> as a::C>::d::<u8>").of_type(), Some("a::B<u8>"));
     }
 
     #[test]

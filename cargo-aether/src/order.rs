@@ -4,27 +4,46 @@
 
 use crate::names::{Name, arguments, has_hasher_of_its_own};
 
+/// In which order objects of `serde_json` keep their members: a feature of that crate decides, of the whole build.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum JsonMaps {
+    /// By their names.
+    Sorted,
+    /// As they came.
+    #[default]
+    AsInserted,
+}
+
 /// Whether this call makes the order of a hash map not matter, where the function that goes through the map makes it.
-pub(crate) fn forgets_order(name: &Name) -> bool {
+pub(crate) fn forgets_order(name: &Name, json: JsonMaps) -> bool {
     let method = name.path.rsplit("::").next().unwrap_or_default();
     let of = name.shown.split(" as ").next().unwrap_or_default();
     let of_map = name.path.starts_with('<') && is_hashed(of) && !tells_places(of);
     match method {
-        // Sums of floating-point numbers depend on the order.
-        "sum" | "product" => of_map && !name.shown.contains("f64>") && !name.shown.contains("f32>"),
+        "sum" | "product" => of_map && adds_exactly(given(name)),
         "count" | "all" | "any" | "max" | "min" => of_map,
-        "collect" => of_map && keeps_no_order(given(name)),
+        "collect" => of_map && keeps_no_order(given(name), json),
         "extend" | "from_iter" => {
-            fills_unordered(name) && goes_through_hashed(given(name)) && !tells_places(given(name))
+            fills_unordered(name, json) && goes_through_hashed(given(name)) && !tells_places(given(name))
         }
-        // Of those with a comparison of their own, `Steps` looks at what they compare.
+        // Of those with a comparison of their own, MIR says what they compare.
         _ => ["sort", "sort_unstable", "sorted", "sorted_unstable"].contains(&method),
     }
 }
 
+/// Whether sums of this type are the same in every order: those of floating-point numbers are not, and what a type of somebody
+/// is made of, no name says.
+fn adds_exactly(of: &str) -> bool {
+    const WHOLE: [&str; 12] =
+        ["u8", "u16", "u32", "u64", "u128", "usize", "i8", "i16", "i32", "i64", "i128", "isize"];
+    const AROUND: [&str; 2] = ["core::num::wrapping::Wrapping<", "core::option::Option<"];
+    let inner = AROUND.iter().find_map(|around| of.strip_prefix(around)?.strip_suffix('>'));
+    inner.map_or_else(|| WHOLE.contains(&of) || of == "core::time::Duration", adds_exactly)
+}
+
 /// Whether this fills a collection that does not show in which order it was filled.
-pub(crate) fn fills_unordered(name: &Name) -> bool {
-    is_of_iterators(name, &["extend", "from_iter"]) && keeps_no_order(&name.shown)
+pub(crate) fn fills_unordered(name: &Name, json: JsonMaps) -> bool {
+    is_of_iterators(name, &["extend", "from_iter"]) && keeps_no_order(&name.shown, json)
 }
 
 /// Whether this is code of the standard library that is given a hash collection and goes through it, or returns what does.
@@ -51,11 +70,12 @@ fn given(name: &Name) -> &str {
 
 /// Whether a type, whose name comes first, is a collection that does not show in which order it was filled. One with a hasher
 /// that is not random may be gone through without a word, and of entries that meet in one place the first one has it.
-fn keeps_no_order(of: &str) -> bool {
+fn keeps_no_order(of: &str, json: JsonMaps) -> bool {
     const SORTED: [&str; 2] =
         ["alloc::collections::btree::map::BTreeMap", "alloc::collections::btree::set::BTreeSet"];
     let of = of.trim_start_matches(['&', '<', ' ']);
-    SORTED.contains(&head(of)) || is_hash_collection(of)
+    let is_json = json == JsonMaps::Sorted && head(of) == "serde_json::map::Map";
+    is_json || SORTED.contains(&head(of)) || is_hash_collection(of)
 }
 
 /// The name of a type behind borrows, without its arguments.
@@ -96,7 +116,7 @@ fn tells_places(of: &str) -> bool {
 }
 
 /// The module of an iterator that changes what another one gives, and its type arguments, of which that is the first.
-fn adapter(of: &str) -> Option<(&str, &str)> {
+pub(crate) fn adapter(of: &str) -> Option<(&str, &str)> {
     let (path, arguments) =
         of.trim_start_matches('<').strip_prefix("core::iter::adapters::")?.split_once('<')?;
     Some((path.split("::").next()?, arguments))
@@ -107,29 +127,26 @@ pub(crate) fn is_hashed(of: &str) -> bool {
     ["std::collections::hash::", "hashbrown::", "dashmap::"].iter().any(|krate| of.contains(krate))
 }
 
-/// How a sort that does not compare whole elements tells which is first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum SortBy {
-    Comparison,
-    Key,
-}
-
-/// Whether this call sorts by a comparison, or by a key.
-pub(crate) fn sorts_by(name: &Name) -> Option<SortBy> {
-    match name.path.rsplit("::").next().unwrap_or_default() {
-        "sort_by" | "sort_unstable_by" | "sorted_by" | "sorted_unstable_by" => Some(SortBy::Comparison),
-        "sort_by_key"
-        | "sort_unstable_by_key"
-        | "sort_by_cached_key"
-        | "sorted_by_key"
-        | "sorted_unstable_by_key"
-        | "sorted_by_cached_key" => Some(SortBy::Key),
-        _ => None,
-    }
+/// Whether this call sorts by a comparison or by a key, of which a closure is the last type argument.
+pub(crate) fn sorts_by_closure(name: &Name) -> bool {
+    const SORTS: [&str; 10] = [
+        "sort_by",
+        "sort_unstable_by",
+        "sort_by_key",
+        "sort_unstable_by_key",
+        "sort_by_cached_key",
+        "sorted_by",
+        "sorted_unstable_by",
+        "sorted_by_key",
+        "sorted_unstable_by_key",
+        "sorted_by_cached_key",
+    ];
+    SORTS.contains(&name.path.rsplit("::").next().unwrap_or_default())
 }
 
 #[cfg(test)]
 mod tests {
+    use super::JsonMaps::{AsInserted, Sorted};
     use super::*;
 
     fn name(path: &str) -> Name {
@@ -138,17 +155,18 @@ mod tests {
 
     #[test]
     fn only_a_sort_of_whole_elements_forgets_the_order_by_itself() {
-        for (method, forgets, by) in [
-            ("sort", true, None),
-            ("sort_unstable", true, None),
-            ("sort_by", false, Some(SortBy::Comparison)),
-            ("sort_unstable_by", false, Some(SortBy::Comparison)),
-            ("sort_by_key", false, Some(SortBy::Key)),
-            ("sort_by_cached_key", false, Some(SortBy::Key)),
-            ("sort_floats", false, None),
+        for (method, forgets, is_by_closure) in [
+            ("sort", true, false),
+            ("sort_unstable", true, false),
+            ("sort_by", false, true),
+            ("sort_unstable_by", false, true),
+            ("sort_by_key", false, true),
+            ("sort_by_cached_key", false, true),
+            ("sort_floats", false, false),
         ] {
             let name = name(&format!("[(u8, u8)]::{method}"));
-            assert_eq!((forgets_order(&name), sorts_by(&name)), (forgets, by), "{method}");
+            let found = (forgets_order(&name, AsInserted), sorts_by_closure(&name));
+            assert_eq!(found, (forgets, is_by_closure), "{method}");
         }
     }
 
@@ -159,9 +177,11 @@ mod tests {
                 "<std::collections::hash::map::Values<u8, u8> as core::iter::traits::iterator::Iterator>::{method}"
             );
             let path = shown.replace("<u8, u8>", "").split("::<").next().unwrap_or_default().to_owned();
-            forgets_order(&Name { shown, path, ..Name::default() })
+            forgets_order(&Name { shown, path, ..Name::default() }, AsInserted)
         };
         assert!(of("sum::<u32>") && !of("sum::<f64>") && of("count") && !of("next"));
+        assert!(of("sum::<core::time::Duration>") && of("product::<core::option::Option<u8>>"));
+        assert!(!of("sum::<app::Usd>") && !of("sum::<core::result::Result<u8, app::No>>"));
         assert!(of("collect::<alloc::collections::btree::set::BTreeSet<u8>>"));
         assert!(!of("collect::<alloc::vec::Vec<u8>>"));
         assert!(of("collect::<alloc::collections::btree::map::BTreeMap<u8, u8>>"));
@@ -175,7 +195,7 @@ mod tests {
                 "<core::iter::adapters::{adapter}<std::collections::hash::map::Values<u8, u8>> as core::iter::traits::iterator::Iterator>::sum::<u8>"
             );
             let path = shown.split(" as ").next().unwrap_or_default().to_owned() + ">::sum";
-            forgets_order(&Name { shown, path, ..Name::default() })
+            forgets_order(&Name { shown, path, ..Name::default() }, AsInserted)
         };
         assert!(of("copied::Copied") && !of("take::Take") && !of("skip::Skip"));
     }
@@ -186,7 +206,7 @@ mod tests {
             let shown = format!("<{ty} as core::iter::traits::collect::{method}::<{with}>");
             let path = shown.split("::<").next().unwrap_or_default().replace("<u8>", "");
             let name = Name { shown, path, ..Name::default() };
-            (forgets_order(&name), fills_unordered(&name))
+            (forgets_order(&name, AsInserted), fills_unordered(&name, AsInserted))
         };
         let keys = "std::collections::hash::map::Keys<u8, u8>";
         let (set, list) = ("alloc::collections::btree::set::BTreeSet<u8>", "alloc::vec::Vec<u8>");
@@ -216,6 +236,18 @@ mod tests {
         assert_eq!(of(linked, "Extend<u8>>::extend", keys), (false, false));
         assert_eq!(of(list, "Extend<u8>>::extend", keys), (false, false));
         assert_eq!(of(list, "FromIterator<u8>>::from_iter", keys), (false, false));
+    }
+
+    #[test]
+    fn an_object_of_json_forgets_the_order_where_it_is_sorted() {
+        let map = "serde_json::map::Map<alloc::string::String, serde_json::value::Value>";
+        let shown = format!(
+            "<std::collections::hash::map::IntoIter<u8, u8> as core::iter::traits::iterator::Iterator>::collect::<{map}>"
+        );
+        let path =
+            "<std::collections::hash::map::IntoIter as core::iter::traits::iterator::Iterator>::collect";
+        let name = Name { shown, path: path.into(), ..Name::default() };
+        assert!(forgets_order(&name, Sorted) && !forgets_order(&name, AsInserted));
     }
 
     #[test]

@@ -8,8 +8,9 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use crate::graph::nodes::{Graph, Id};
 use crate::graph::parts::Kind;
 use crate::lines::Lines;
-use crate::mir::{Oddity, Place, Told};
-use crate::names::{Name, crate_of};
+use crate::mir::told::{Oddity, Place, Told};
+use crate::names::{Name, canonical, crate_of};
+use crate::order::JsonMaps;
 use crate::rules::{Owner, RuleNumber, Rules};
 
 /// The crate that keeps lists of definitions for the engine. A workspace may have one of that name, which is its own.
@@ -44,6 +45,9 @@ const DETERMINISTIC: &str = "aether_core::private::marks::deterministic";
 /// What writes a value of a user's type only to compare its members by their names.
 const COMPARED: &str = "aether_core::step::shapes::members";
 
+/// What the engine writes with all that it records.
+const RECORDS: &str = "aether_core::vocabulary::payload::Shallow";
+
 /// How its symbol ends.
 const MARK: &str = "5marks13deterministic";
 
@@ -57,6 +61,9 @@ pub(crate) struct Program<'a> {
     /// The mark of helpers that their authors call deterministic.
     deterministic: Option<Id>,
     told_by_mir: HashMap<Id, Vec<Oddity>>,
+    /// The same by the names of functions.
+    told_of: HashMap<String, Vec<Oddity>>,
+    pub(crate) json: JsonMaps,
     lines: Mutex<HashMap<u32, Lines>>,
 }
 
@@ -66,8 +73,6 @@ pub(crate) struct Named {
     pub(crate) name: Name,
     /// `None` for data without a name.
     pub(crate) owner: Option<Owner>,
-    /// What this crate does with the world is seen by nobody.
-    pub(crate) is_quiet: bool,
     /// The rule that counts for it.
     pub(crate) rule: Option<RuleNumber>,
     /// Nothing is looked at behind it.
@@ -78,6 +83,8 @@ pub(crate) struct Named {
     pub(crate) mentions_local: bool,
     /// A type of the engine occurs in it.
     pub(crate) mentions_engine: bool,
+    /// It writes a value that is recorded.
+    pub(crate) is_recording: bool,
 }
 
 /// A workflow, or a pure step, which a replay runs again.
@@ -94,8 +101,17 @@ pub(crate) struct Root {
 impl<'a> Program<'a> {
     pub(crate) fn new(graph: &'a Graph, rules: &'a Rules, local: &'a HashSet<String>, told: &[Told]) -> Self {
         let names = std::iter::repeat_with(OnceLock::new).take(graph.nodes.len()).collect();
-        let (lines, told_by_mir) = (Mutex::default(), HashMap::new());
-        let mut program = Self { graph, rules, local, names, deterministic: None, told_by_mir, lines };
+        let mut program = Self {
+            graph,
+            rules,
+            local,
+            names,
+            deterministic: None,
+            told_by_mir: HashMap::new(),
+            told_of: HashMap::new(),
+            json: JsonMaps::default(),
+            lines: Mutex::default(),
+        };
         let mut of_crate: HashMap<String, Vec<Id>> =
             told.iter().map(|told| (told.krate.clone(), Vec::new())).collect();
         for (id, node) in graph.iter() {
@@ -118,9 +134,31 @@ impl<'a> Program<'a> {
             };
             let functions = of_crate.get(&told.krate).into_iter().flatten().filter(has_name);
             let found: Vec<Id> = functions.copied().filter(|id| program.is_of(*id, told)).collect();
-            found.into_iter().for_each(|id| program.told_by_mir.entry(id).or_default().push(told.oddity));
+            for id in found {
+                let path = program.path(id).to_owned();
+                program.told_of.entry(path).or_default().push(told.oddity);
+                program.told_by_mir.entry(id).or_default().push(told.oddity);
+            }
         }
+        program.json = program.json_maps();
         program
+    }
+
+    /// How objects of `serde_json` keep their members, by what their `insert` names.
+    fn json_maps(&self) -> JsonMaps {
+        let is_insert = |(id, symbol): &(Id, &str)| {
+            symbol.contains("10serde_json")
+                && symbol.contains("6insert")
+                && self.path(*id) == "serde_json::map::Map::insert"
+        };
+        let symbols = self.graph.iter().filter_map(|(id, node)| Some((id, node.symbol.as_deref()?)));
+        let inserts: Vec<Id> = symbols.filter(is_insert).map(|(id, _)| id).collect();
+        let is_sorted = |id: &Id| {
+            let named = self.graph.named_by(*id);
+            named.iter().any(|(to, _)| self.path(*to) == "alloc::collections::btree::map::BTreeMap::insert")
+        };
+        let all = !inserts.is_empty() && inserts.iter().all(is_sorted);
+        if all { JsonMaps::Sorted } else { JsonMaps::AsInserted }
     }
 
     pub(crate) fn named(&self, id: Id) -> &Named {
@@ -129,12 +167,16 @@ impl<'a> Program<'a> {
             let name = Name::of(symbol);
             let owner = if name.is_v0 { owner(&name.krate, self.local) } else { Owner::Foreign };
             Box::new(Named {
-                is_quiet: owner != Owner::Local && self.rules.is_quiet(&name.krate),
                 owner: Some(owner),
                 rule: self.rules.first(&name),
                 is_closed: self.rules.is_closed(&name),
                 is_barrier: (owner == Owner::Log && !calls_back(&name.path)) || is_barrier(&name.path),
-                mentions_local: self.local.iter().any(|krate| name.mentions(krate)),
+                // Where the engine is a dependency by path, it is none of the workspace's crates all the same.
+                mentions_local: self
+                    .local
+                    .iter()
+                    .any(|krate| !ENGINE.contains(&krate.as_str()) && name.mentions(krate)),
+                is_recording: name.shown.contains(RECORDS),
                 mentions_engine: ENGINE.iter().any(|krate| name.mentions(krate))
                     || (name.mentions(LISTS) && !self.local.contains(LISTS)),
                 name,
@@ -154,6 +196,12 @@ impl<'a> Program<'a> {
     /// What the MIR of a function says that its object code does not.
     pub(crate) fn told_by_mir(&self, id: Id) -> &[Oddity] {
         self.told_by_mir.get(&id).map_or(&[], Vec::as_slice)
+    }
+
+    /// The same of a function that is named as a type argument.
+    pub(crate) fn told_of(&self, function: &str) -> impl Iterator<Item = Oddity> {
+        let told = self.told_of.get(&canonical(function.trim_start_matches('&')));
+        told.into_iter().flatten().copied()
     }
 
     /// The function that MIR tells something of, if it is `id`.

@@ -1,24 +1,36 @@
 //! What becomes of one reference: whether it is a door, and whether there is more to look at behind it.
 //!
 //! Promise: bodies of steps, other workflows and logging are not entered; the engine's own code is followed only where it
-//! is generic over types of the workspace.
+//! is generic over types of the workspace, and where it writes what is recorded.
 
 use std::collections::HashSet;
 
 use crate::graph::nodes::Id;
 use crate::graph::parts::Kind;
-use crate::mir::Oddity;
-use crate::names::{Name, mentions_type};
-use crate::order::{SortBy, fills_unordered, forgets_order, is_hashed, sorts_by, takes_hashed};
+use crate::mir::told::Oddity;
+use crate::names::Name;
+use crate::order::{JsonMaps, fills_unordered, forgets_order, is_hashed, takes_hashed};
 use crate::program::{Named, Program};
 use crate::rules::{Access, Door, Level, Owner, access, counts_up, is_foreign};
+use crate::sorts::sorts_by_keys;
+
+/// As what a node is reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Role {
+    /// As what it is.
+    Own,
+    /// As the engine's generic code for a type of the workspace: what the engine itself does there does not count.
+    Engine,
+    /// As what writes a value that is recorded, whatever its type: the order of a list is seen there, and that of members is
+    /// not, which are sorted before they are compared.
+    Recorder,
+}
 
 /// A node as it is reached; the same one counts otherwise where another reaches it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct At {
     pub(crate) id: Id,
-    /// As the engine's generic code for a type of the workspace: what the engine itself does there does not count.
-    pub(crate) is_under: bool,
+    pub(crate) role: Role,
     /// Of data without a name, who named them.
     pub(crate) owner: Owner,
     /// Of the standard library's generic code, who called it.
@@ -58,7 +70,7 @@ pub(crate) struct Around {
 struct Step {
     door: Option<(&'static str, Level)>,
     /// Whether the walk goes on there, and as what.
-    follow: Option<bool>,
+    follow: Option<Role>,
 }
 
 /// Where a function names something: in its code, and in its text. What follows a loop may stand before its body in the
@@ -95,7 +107,7 @@ impl Steps<'_> {
     /// Where a walk begins.
     pub(crate) fn start(&self, id: Id) -> At {
         let owner = self.program.named(id).owner.unwrap_or(Owner::Local);
-        At { id, is_under: false, owner, behind: owner, given_by: None }
+        At { id, role: Role::Own, owner, behind: owner, given_by: None }
     }
 
     /// Everything that a node names, of all kinds.
@@ -103,20 +115,40 @@ impl Steps<'_> {
         let mut around = Around::default();
         for (kind, what) in self.program.told_by_mir(at.id).iter().filter_map(|oddity| oddity.source()) {
             let offset = self.program.graph.node(at.id).place.map_or(0, |place| place.start);
-            if !at.is_under {
+            if at.role == Role::Own {
                 around.met.push(Met { kind, level: Level::Error, source: Source::Told(what), offset });
             }
         }
         for &(to, offset) in self.program.graph.named_by(at.id) {
+            if self.is_logged(at.id, to, offset) {
+                continue;
+            }
             let step = self.step(at, to);
             let met = step.door.map(|(kind, level)| Met { kind, level, source: Source::Named(to), offset });
             around.met.extend(met);
-            around.next.extend(step.follow.map(|is_under| (self.reached(at, to, is_under), offset)));
+            around.next.extend(step.follow.map(|role| (self.reached(at, to, role), offset)));
         }
         around
     }
 
-    fn reached(&self, from: At, id: Id, is_under: bool) -> At {
+    /// Whether this formats something for a line of a log, whose macros do that where they are called. All that a macro of
+    /// another crate writes is of the line that calls it; of data that it names, the line is not sure.
+    fn is_logged(&self, from: Id, to: Id, offset: u64) -> bool {
+        const CALLED_BY_MACROS: [&str; 3] =
+            ["tracing::__macro_support::", "tracing_core::callsite::", "log::__private_api::"];
+        if !self.program.path(to).starts_with("core::fmt::rt::Argument::new_") {
+            return false;
+        }
+        let is_of_log = |&&(to, _): &&(Id, u64)| {
+            let path = self.program.path(to).trim_start_matches('<');
+            CALLED_BY_MACROS.iter().any(|called| path.starts_with(called))
+        };
+        let mut of_logs = self.program.graph.named_by(from).iter().filter(is_of_log).peekable();
+        let line = of_logs.peek().and_then(|_| self.program.line(from, offset));
+        line.is_some() && of_logs.any(|(_, at)| self.program.line(from, *at) == line)
+    }
+
+    fn reached(&self, from: At, id: Id, role: Role) -> At {
         let owner = self.program.named(id).owner;
         let behind = owner.filter(|of| *of != Owner::Std).unwrap_or(from.behind);
         let given_by = match owner {
@@ -124,7 +156,7 @@ impl Steps<'_> {
             Some(Owner::Std) => takes_hashed(&self.program.named(id).name).then_some(from.id),
             _ => None,
         };
-        At { id, is_under, owner: owner.unwrap_or(from.owner), behind, given_by }
+        At { id, role, owner: owner.unwrap_or(from.owner), behind, given_by }
     }
 
     fn step(&self, at: At, to: Id) -> Step {
@@ -132,7 +164,7 @@ impl Steps<'_> {
         if named.is_barrier {
             return Step::default();
         }
-        if !at.is_under
+        if at.role != Role::Engine
             && let Some(door) = self.door(named, at)
         {
             return self.at_door(at, to, door);
@@ -140,7 +172,7 @@ impl Steps<'_> {
         if named.is_closed {
             return Step::default();
         }
-        let is_own = at.owner == Owner::Local && !at.is_under;
+        let is_own = at.owner == Owner::Local && at.role == Role::Own;
         // C that a crate of the workspace declares, and of which nothing is known. The trap of simulations defines some.
         let may_be_foreign = named.owner == Some(Owner::Foreign) && !named.name.shown.contains("::");
         if is_own
@@ -159,7 +191,7 @@ impl Steps<'_> {
             }
             _ => None,
         };
-        Step { door, follow: self.follow(to, at.is_under) }
+        Step { door, follow: self.follow(to, at.role) }
     }
 
     fn door(&self, named: &Named, at: At) -> Option<Door> {
@@ -177,51 +209,81 @@ impl Steps<'_> {
                 .iter()
                 .any(|collections| of.starts_with(collections));
             let is_shown = at.behind == Owner::Registry && path.ends_with("core::fmt::Debug>::fmt");
-            if is_own || is_shown {
+            if is_own || is_shown || self.writes_sorted_members(at) {
                 return Step::default();
             }
         }
-        if self.program.named(at.id).is_quiet {
+        let by = self.program.named(at.id);
+        if by.owner != Some(Owner::Local) && self.program.rules.is_quiet(&by.name.krate, door.kind) {
             return Step::default();
         }
-        let is_harmless = || self.forgets(at.id) || at.given_by.is_some_and(|by| self.forgets(by));
+        let is_harmless = || {
+            self.changes_each(at.id, to)
+                || self.forgets(at.id)
+                || at.given_by.is_some_and(|by| self.forgets(by))
+        };
         let level = if door.kind == "hash" && is_harmless() { Level::Note } else { door.level };
-        Step { door: Some((door.kind, level)), follow: door.calls_back.then_some(false) }
+        Step { door: Some((door.kind, level)), follow: door.calls_back.then_some(Role::Own) }
     }
 
-    /// Of the engine's own values only what is generic over the workspace's types is looked into.
-    fn follow(&self, to: Id, under: bool) -> Option<bool> {
+    /// Of the engine's own values only what is generic over the workspace's types is looked into, and what is recorded.
+    fn follow(&self, to: Id, role: Role) -> Option<Role> {
         let named = self.program.named(to);
         match named.owner {
-            Some(Owner::Local) => Some(false),
-            Some(Owner::Engine) => named.mentions_local.then_some(true),
-            None => Some(under),
-            Some(_) if under || named.mentions_engine => {
-                named.mentions_local.then(|| under || self.program.is_about_engine(&named.name))
-            }
-            Some(_) => Some(false),
+            Some(Owner::Local) => Some(Role::Own),
+            _ if named.is_recording => Some(Role::Recorder),
+            Some(Owner::Engine) => named.mentions_local.then_some(Role::Engine),
+            None => Some(role),
+            Some(_) if role != Role::Own || named.mentions_engine => named.mentions_local.then(|| {
+                let is_engines = role != Role::Own || self.program.is_about_engine(&named.name);
+                if is_engines { Role::Engine } else { Role::Own }
+            }),
+            Some(_) => Some(Role::Own),
         }
+    }
+
+    /// Whether this writes an object of JSON whose members are sorted behind it: those of what is recorded, and those of a
+    /// value of `serde_json` that keeps them so.
+    fn writes_sorted_members(&self, at: At) -> bool {
+        let name = &self.program.named(at.id).name;
+        let is_value = || name.shown.contains("serde_json::value::ser::Serializer");
+        if at.role != Role::Recorder && !(self.program.json == JsonMaps::Sorted && is_value()) {
+            return false;
+        }
+        let begins_object =
+            |(to, _): &(Id, u64)| self.program.path(*to).ends_with("::ser::Serializer>::serialize_map");
+        name.path.ends_with("::ser::Serializer>::collect_map")
+            || self.program.graph.named_by(at.id).iter().any(begins_object)
+    }
+
+    /// Whether `from` goes through the map only to change its entries, each by itself.
+    fn changes_each(&self, from: Id, walk: Id) -> bool {
+        let path = self.program.path(walk);
+        let may_change = ["HashMap::values_mut", "HashMap::iter_mut"].iter().any(|it| path.ends_with(it))
+            || path.starts_with("<&mut ") && path.contains("::map::HashMap as ");
+        may_change && self.program.told_by_mir(from).contains(&Oddity::ChangesEach)
     }
 
     /// Whether `from` does with the entries of maps only what their order does not show in: as many such uses as maps, behind
     /// each of them. What stands before is done with something else.
     fn forgets(&self, from: Id) -> bool {
-        if fills_unordered(&self.program.named(from).name) {
+        let json = self.program.json;
+        if fills_unordered(&self.program.named(from).name, json) {
             return true;
         }
         let references = self.program.graph.named_by(from);
         let is_walk = |&&(to, _): &&(Id, u64)| {
             let named = self.program.named(to);
             let door = self.program.rules.door(named.rule, &named.name, Owner::Local, Owner::Local);
-            door.is_some_and(|door| door.kind == "hash" && door.level == Level::Error)
-                || takes_hashed(&named.name)
+            let is_door = door.is_some_and(|door| door.kind == "hash" && door.level == Level::Error);
+            is_door && !self.changes_each(from, to) || takes_hashed(&named.name)
         };
         let walks: Vec<_> = references.iter().filter(is_walk).collect();
         let walked: Vec<Id> = walks.iter().map(|(to, _)| *to).collect();
         let is_use = |to: Id| {
-            forgets_order(&self.program.named(to).name)
+            forgets_order(&self.program.named(to).name, json)
                 || self.is_blind_fold(to)
-                || self.sorts_by_keys_of(to, &walked)
+                || sorts_by_keys(self.program, from, to, &walked)
         };
         let place = |&(_, offset): &(Id, u64)| Place { offset, line: self.program.line(from, offset) };
         let walks: Vec<_> = walks.into_iter().map(place).collect();
@@ -230,49 +292,6 @@ impl Steps<'_> {
             let uses = uses.iter().filter(|of| of.may_follow(walk)).count();
             walks.iter().filter(|of| of.follows(walk)).count() <= uses
         })
-    }
-
-    /// Whether this sorts by the keys of one of the collections that are walked: of equal keys there are none, so that no two
-    /// entries are left in the order in which they came. Which of two values of one type is compared, no name says.
-    fn sorts_by_keys_of(&self, sort: Id, walked: &[Id]) -> bool {
-        let Some(by) = sorts_by(&self.program.named(sort).name) else { return false };
-        walked.iter().any(|walk| {
-            let Some((key, value)) = self.program.named(*walk).name.keys_and_values() else { return false };
-            let key = key.trim_start_matches('&');
-            if value.is_some_and(|value| mentions_type(value, key)) {
-                return false;
-            }
-            match by {
-                SortBy::Key => {
-                    self.program.named(sort).name.first_argument().is_some_and(|by| mentions_type(by, key))
-                }
-                SortBy::Comparison => self.compares(sort, key),
-            }
-        })
-    }
-
-    /// Whether the comparison of a sort compares values of this type.
-    fn compares(&self, sort: Id, ty: &str) -> bool {
-        let is_comparison = |path: &str| {
-            path.ends_with("core::cmp::Ord>::cmp") || path.ends_with("core::cmp::PartialOrd>::partial_cmp")
-        };
-        // Sorts of the standard library call one another before the closure is called.
-        let (mut ways, mut seen) = (vec![sort], HashSet::from([sort]));
-        while let Some(at) = ways.pop().filter(|_| seen.len() < 128) {
-            let is_closure = self.program.path(at).contains("{closure");
-            for &(to, _) in self.program.graph.named_by(at) {
-                let name = &self.program.named(to).name;
-                if is_closure && is_comparison(&name.path) && mentions_type(&name.shown, ty) {
-                    return true;
-                }
-                let leads_on =
-                    ["{closure", "sort", "cmp::Ordering::then"].iter().any(|on| name.path.contains(on));
-                if leads_on && seen.insert(to) {
-                    ways.push(to);
-                }
-            }
-        }
-        false
     }
 
     /// Whether this is a fold over a hash map whose closure adds whole numbers, or the like.

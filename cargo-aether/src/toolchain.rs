@@ -11,7 +11,7 @@ use crate::allow::Kinds;
 use crate::digest;
 use crate::graph::nodes::Graph;
 use crate::graph::parts::{Kind, ReadError};
-use crate::mir;
+use crate::mir::read;
 use crate::program::Program;
 use crate::rules::{Rules, TABLE};
 use crate::steps::Steps;
@@ -71,7 +71,7 @@ fn missed(root: &Path, folder: &Path, rules: &Rules, version: &str) -> Result<Ve
     }
     let graph = Graph::read(&[folder.join("probe.o")], 1)?;
     let local = HashSet::from(["probe".to_owned()]);
-    let told = mir::read(&folder.join("probe.mir"), "probe");
+    let told = read::read(&folder.join("probe.mir"), "probe");
     let program = Program::new(&graph, rules, &local, &told);
     let steps = Steps { program: &program };
     let doors = graph.iter().filter(|(_, node)| node.kind == Kind::Code).filter_map(|(id, _)| {

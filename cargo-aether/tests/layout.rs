@@ -11,6 +11,7 @@ const FLOORS: &[&[&str]] = &[
     &["allow", "graph"],
     &["lines", "order", "rules", "wrapper"],
     &["build", "program"],
+    &["sorts"],
     &["steps"],
     &["ways"],
     &["walk"],

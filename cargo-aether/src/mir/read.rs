@@ -1,62 +1,12 @@
-//! What leaves no reference in an object file, read from the MIR of the workspace's crates: addresses that become numbers or
-//! are compared, assembly, and folds that do not depend on an order.
-//!
-//! Promise: MIR is text that the compiler changes at will; what is not understood in it is passed over.
+//! Reads the MIR of a crate.
 
 use std::collections::{BTreeSet, HashSet};
 use std::path::Path;
 
-/// What is told of one function.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Told {
-    pub(crate) krate: String,
-    pub(crate) place: Place,
-    pub(crate) oddity: Oddity,
-}
-
-/// A function of the workspace, as MIR names it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
-    /// The end of a path: MIR leaves modules out where a name is the only one.
-    Path(String),
-    /// A method: its name, where its `impl` begins, and where the next `impl` of the file begins that has a method of this name.
-    Method { name: String, file: String, line: u32, next: Option<u32> },
-}
-
-/// What is told of a function.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Oddity {
-    /// It makes a number of an address.
-    AddressAsNumber,
-    /// It asks which of two addresses is the lower one.
-    OrderOfAddresses,
-    Assembly,
-    /// A closure of two arguments that adds the second to the first, or the like.
-    CommutativeFold,
-}
-
-impl Place {
-    /// The last name in it, as symbols have it.
-    pub(crate) fn last(&self) -> &str {
-        let path = match self {
-            Self::Path(path) => path,
-            Self::Method { name, .. } => name,
-        };
-        path.rsplit("::").find(|name| !name.starts_with('{')).unwrap_or(path)
-    }
-}
-
-impl Oddity {
-    /// The kind of source that it is, and its name, where it is one.
-    pub(crate) const fn source(self) -> Option<(&'static str, &'static str)> {
-        match self {
-            Self::AddressAsNumber => Some(("address", "an address as a number")),
-            Self::OrderOfAddresses => Some(("address", "the order of addresses")),
-            Self::Assembly => Some(("foreign", "assembly")),
-            Self::CommutativeFold => None,
-        }
-    }
-}
+use crate::mir::alone;
+use crate::mir::parts;
+use crate::mir::text::{self, Function};
+use crate::mir::told::{Oddity, Place, Told};
 
 /// What a MIR file of the crate `krate` tells.
 pub(crate) fn read(file: &Path, krate: &str) -> Vec<Told> {
@@ -67,13 +17,11 @@ pub(crate) fn read(file: &Path, krate: &str) -> Vec<Told> {
 fn in_text(text: &str) -> Vec<(Place, Oddity)> {
     let mut found = Vec::new();
     let mut methods = BTreeSet::new();
-    // A function ends at the first brace that stands at the beginning of a line.
-    for function in text.split("\n}\n") {
-        let Some(at) = function.rfind("\nfn ").map(|at| at + 1).or(function.starts_with("fn ").then_some(0))
-        else {
-            continue;
-        };
-        let (head, body) = function[at + 3..].split_once('\n').unwrap_or_default();
+    let functions = text::functions(text);
+    let closures = parts::closures(&functions);
+    let asked = parts::asked(&functions);
+    for function in &functions {
+        let Function { head, body } = *function;
         let Some(place) = place(head) else { continue };
         if let Place::Method { name, file, line, .. } = &place {
             methods.insert((name.clone(), file.clone(), *line));
@@ -82,6 +30,10 @@ fn in_text(text: &str) -> Vec<(Place, Oddity)> {
         told.extend(body.lines().filter_map(|line| oddity(line, body, head)));
         if is_commutative_fold(head, body) {
             told.insert(Oddity::CommutativeFold);
+        }
+        told.extend(parts::told(function, &asked, &closures));
+        if alone::is_told(function, &closures) {
+            told.insert(Oddity::ChangesEach);
         }
         found.extend(told.into_iter().map(|oddity| (place.clone(), oddity)));
     }
