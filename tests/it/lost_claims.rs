@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use aether::id::RunId;
 use aether::prelude::*;
+use aether::store::Store;
 use aether::store::memory::MemoryStore;
 use aether_testing::failing::FailingStore;
 use tokio::sync::Semaphore;
@@ -38,7 +39,7 @@ async fn hears_and_asks(cx: &mut Cx) -> Result<u32> {
 /// An engine that claims only what it is woken for.
 async fn begin(answers: &Arc<Semaphore>, calls: &Calls) -> (Arc<FailingStore>, Engine) {
     let store = Arc::new(FailingStore::new(Arc::new(MemoryStore::new())));
-    let engine = Engine::builder().store(Arc::clone(&store) as Arc<dyn aether::store::Store>);
+    let engine = Engine::builder().store(Arc::clone(&store) as Arc<dyn Store>);
     let engine = engine.poll_interval(HOUR).lease(HOUR).eviction_grace(Duration::ZERO);
     (store, engine.provide(Arc::clone(answers)).provide(calls.clone()).start().await.unwrap())
 }
