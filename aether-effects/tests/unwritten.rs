@@ -77,8 +77,8 @@ async fn a_run_in_which_a_build_before_made_such_a_call_goes_on_with_it() {
     run.result().await.unwrap();
 
     let (half, again) = (MemoryStore::new(), Arc::new(AtomicUsize::new(0)));
-    let reasons = ("function_call", "content_filter");
-    kit::copy_rewritten(&half, &store, run.id(), "0.1:delete", reasons).await;
+    let reasons = [("function_call", "content_filter")];
+    kit::copy_rewritten(&half, &store, run.id(), "0.1:delete", &reasons).await;
     let script = Script::new([says("after the crash")]);
     let engine = providing(kit::successor(&half), &script, &again).start().await.unwrap();
     let run = engine.handle::<Tidy>("run").await.unwrap();

@@ -274,20 +274,21 @@ pub(crate) async fn copy_first(to: &MemoryStore, from: &MemoryStore, run: &RunId
     copy(to, from, run, &from.load(run, 0).await.unwrap()[..frames]).await;
 }
 
-/// As [`copy_until`], with a text of the recorded events replaced by another: as if another build had written them.
+/// As [`copy_until`], with texts of the recorded events replaced by others: as if another build had written them.
 pub(crate) async fn copy_rewritten(
     to: &MemoryStore,
     from: &MemoryStore,
     run: &RunId,
     last: &str,
-    (old, new): (&str, &str),
+    rewrites: &[(&str, &str)],
 ) {
     let is_last = |event: &Event| matches!(event, Event::StepCommitted(e) if e.command.as_str() == last);
     let frames = from.load(run, 0).await.unwrap();
     let end = frames.iter().position(|frame| frame.events().unwrap().iter().any(is_last));
     let rewritten = |event: &Event| {
         let text = serde_json::to_string(event).unwrap();
-        serde_json::from_str(&text.replace(old, new)).unwrap()
+        let text = rewrites.iter().fold(text, |text, (old, new)| text.replace(old, new));
+        serde_json::from_str(&text).unwrap()
     };
     copy_as(to, from, run, &frames[..=end.unwrap()], rewritten).await;
 }
