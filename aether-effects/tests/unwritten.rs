@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use aether_core::definition::def::StepOptions;
 use aether_core::engine::EngineBuilder;
 use aether_core::outcome::EffectClass;
-use aether_core::step::{Step, Tool, ToolSchema};
+use aether_core::step::{Tool, ToolSchema};
 use aether_core::store::memory::MemoryStore;
 use aether_effects::agent::{AgentReport, CxAgent};
 use aether_effects::llm::{ChatMessage, ChatResponse, Models};

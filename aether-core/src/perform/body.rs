@@ -3,6 +3,7 @@
 //! Promise: a body that may change the world runs only under a `DurableIntent`; a body that panics is an outcome and
 //! not the end of the engine.
 
+use std::future::ready;
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 
@@ -71,9 +72,12 @@ impl StepCall {
         entry.map_or_else(|| self.run.now(), |entry| entry.started_at)
     }
 
-    /// The answer that an interceptor gives in place of the body.
+    /// The answer that an interceptor gives in place of the body, or with which the body would begin and end.
     pub(crate) fn intercepted(&self, cx: &StepCx) -> Option<BoxFuture<'static, BodyResult>> {
         let interceptor = self.run.shared.interceptor.as_ref()?;
+        if let Some(refused) = self.body.refuses(cx) {
+            return Some(Box::pin(ready(refused)));
+        }
         let call = self.body_call();
         Some(interceptor.around(&call, interceptor.intercept(&call, cx)?))
     }

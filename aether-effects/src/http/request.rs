@@ -347,6 +347,11 @@ impl<A: Answer> step::Body for WorkflowRequest<A> {
         if is_changed { Payload::encode(&recorded) } else { Ok(args.clone()) }
     }
 
+    fn refuses(&self, cx: &StepCx) -> Option<BodyResult> {
+        let client = HttpClient::of(cx.provided::<HttpClient>().as_deref()).ok()?;
+        Some(body_error(A::refused(cx, &client, &self.0)?).map(Err))
+    }
+
     /// The wait for the host, unless nothing keeps the request back.
     fn admit(&self, deps: &Deps) -> Option<BoxFuture<'static, Admission>> {
         let url = self.0.url.as_ref().ok()?.clone();
