@@ -224,3 +224,14 @@ async fn a_cassette_that_cannot_be_used_is_a_typed_error_and_stays_as_it_is() {
     masked.model(Echo).chat(question("my diary")).await.unwrap();
     assert!(!std::fs::read_to_string(&file).unwrap().contains("diary"));
 }
+
+#[tokio::test]
+async fn what_was_recorded_before_it_was_masked_is_still_the_answer() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("c.json");
+    let said = question("GET https://h/?access_key=s3cret-value");
+    let open = Cassette::open_masked(&file, Mode::Record, Masking::off()).unwrap();
+    open.model(Echo).chat(said.clone()).await.unwrap();
+    assert!(std::fs::read_to_string(&file).unwrap().contains("s3cret-value"));
+    Cassette::open(&file, Mode::Replay).unwrap().model(Echo).chat(said).await.unwrap();
+}

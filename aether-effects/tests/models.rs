@@ -98,6 +98,44 @@ async fn a_model_that_gives_no_answer_is_followed_by_the_next_and_each_is_record
     assert_eq!(client.models().len(), 3, "a replay asks no model");
 }
 
+workflow!(TwoQuestions(cx, question: String) -> Vec<String> {
+    let first = cx.llm("plan").model("large").or("small").user(question.clone()).text().await?;
+    let second = cx.llm("plan").model("large").or("small").user(question).text().await?;
+    Ok(vec![first, second])
+});
+
+/// The second question does not wait either, for what the first one was told.
+#[tokio::test]
+async fn a_model_that_asks_for_a_long_wait_is_followed_by_the_next_at_once() {
+    let later = Some(Duration::from_secs(60 * 60));
+    for busy in [
+        ModelError::RateLimited { retry_after: later, message: "slow down".into() },
+        ModelError::Overloaded { status: 503, retry_after: later, message: "busy".into() },
+    ] {
+        let client = Moody::new([Err(busy), Ok(says("one")), Ok(says("two"))]);
+        let store = MemoryStore::new();
+        let engine = engine(&store, Models::new(client.clone())).await;
+        let run = engine.start::<TwoQuestions>("why?".into()).await.unwrap();
+        let answers = tokio::time::timeout(Duration::from_secs(60), run.result()).await.unwrap().unwrap();
+        assert_eq!(answers, ["one", "two"]);
+        assert_eq!(client.models(), ["large", "small", "small"].map(|model| Some(model.to_owned())));
+        let retried = |event: &Event| matches!(event, Event::StepRetried(_));
+        assert!(!events(&store, run.id()).await.iter().any(retried));
+        verify(&engine, run.id()).await;
+    }
+}
+
+#[tokio::test]
+async fn a_short_wait_is_granted_also_where_another_model_follows() {
+    let wait = Some(Duration::from_millis(20));
+    let busy = || Err(ModelError::RateLimited { retry_after: wait, message: "slow down".into() });
+    let client = Moody::new([busy(), Ok(says("waited for"))]);
+    let engine = engine(&MemoryStore::new(), Models::new(client.clone())).await;
+    let run = engine.start::<OneOfThree>("why?".into()).await.unwrap();
+    assert_eq!(run.result().await.unwrap().0, "waited for");
+    assert_eq!(client.models(), ["large", "large"].map(|model| Some(model.to_owned())));
+}
+
 #[tokio::test]
 async fn the_last_models_error_is_the_callers_and_the_first_answer_ends_it() {
     let store = MemoryStore::new();

@@ -8,12 +8,14 @@ mod kit;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use aether_core::definition::def::{OnUnknown, StepOptions};
+use aether_core::journal::event::Event;
 use aether_core::outcome::EffectClass;
+use aether_core::payload::{Digest, Payload};
 use aether_core::recording::Masking;
 use aether_core::store::Store;
 use aether_core::store::memory::MemoryStore;
 use aether_effects::http::{CxHttp, HttpClient, StepHttp};
-use kit::{builder, recorded_text};
+use kit::{builder, events, recorded_text};
 use serde_json::json;
 use wiremock::matchers::{method, path};
 use wiremock::{Mock, MockServer, ResponseTemplate};
@@ -121,4 +123,37 @@ async fn what_an_error_quotes_of_an_answer_is_redacted_before_it_is_cut() {
     for secret in ["hunter2", "4111", "cut-in"] {
         assert!(!text.contains(secret) && !error.contains(secret), "{secret}: {text}");
     }
+}
+
+workflow!(Listed(cx, url: String) -> (u16, u64) {
+    let status = cx.http().get(url).send().await?.status;
+    Ok((status, cx.random().await))
+});
+
+#[tokio::test]
+async fn a_run_whose_journal_shows_a_secret_of_a_query_goes_on_where_it_is_masked_by_now() {
+    let server = MockServer::start().await;
+    Mock::given(path("/list")).respond_with(ResponseTemplate::new(200)).mount(&server).await;
+    let store = MemoryStore::new();
+    let engine = builder(&store).start().await.unwrap();
+    let url = format!("{}/list?access_key=hunter2&page=1", server.uri());
+    let run = engine.start::<Listed>(url).id("run").await.unwrap();
+    run.result().await.unwrap();
+    let asked = events(&store, run.id()).await.into_iter().find_map(|event| match event {
+        Event::NodeStarted(e) if e.command.as_str() == "0:http.get" => Some((e.digest, e.input.unwrap())),
+        _ => None,
+    });
+    let (digest, input) = asked.unwrap();
+    assert!(input.as_str().contains("access_key=***") && !input.as_str().contains("hunter2"), "{input:?}");
+
+    let (masked, open) = ("access_key=***", "access_key=hunter2");
+    let former = Payload::from_text(input.as_str().replace(masked, open)).unwrap();
+    let former = Digest::of(&former).unwrap();
+    let half = MemoryStore::new();
+    let rewrites = [(masked, open), (digest.as_str(), former.as_str())];
+    kit::copy_rewritten(&half, &store, run.id(), "0:http.get", &rewrites).await;
+    let engine = kit::successor(&half).register::<Listed>().start().await.unwrap();
+    let run = engine.handle::<Listed>("run").await.unwrap();
+    assert_eq!(run.result().await.unwrap().0, 200);
+    assert_eq!(server.received_requests().await.unwrap().len(), 1, "the recorded answer is handed out");
 }

@@ -8,6 +8,7 @@ mod kit;
 use std::sync::Mutex;
 use std::time::Duration;
 
+use aether_core::budget::Budget;
 use aether_core::definition::def::{Retry, StepOptions};
 use aether_core::engine::RunHandle;
 use aether_core::failure::Failure;
@@ -291,6 +292,11 @@ workflow!(Told(cx, question: String) -> String {
     cx.llm("tell").user(question).retry(AT_ONCE).stream("reply").text().await.map_err(Failure::from)
 });
 
+workflow!(Once(cx, question: String) -> String {
+    let asked = cx.llm("tell").user(question).max_tokens(50).retry(Retry { max_retries: 0, ..AT_ONCE });
+    asked.stream("reply").text().await.map_err(Failure::from)
+});
+
 workflow!(InTurn(cx, question: String) -> String {
     let asked = cx.llm("tell").model("large").or("small").user(question).retry(Retry { max_retries: 0, ..AT_ONCE });
     asked.stream("reply").text().await.map_err(Failure::from)
@@ -346,6 +352,23 @@ async fn the_stream_of_a_run_is_the_recorded_answer_wherever_attempts_are_cut_of
     assert!(!recorded.contains("reply") && !recorded.contains("\"One \""), "{recorded}");
     kit::verify(&engine, run.id()).await;
     engine.shutdown().await.unwrap();
+}
+
+#[tokio::test]
+async fn an_answer_that_breaks_off_in_its_reasoning_counts_with_what_was_reserved() {
+    let broken = data(&json!({ "error": { "type": "server_error", "message": "gone" } }));
+    let role = delta(&json!({ "role": "assistant", "content": null, "refusal": null }));
+    let reasons = delta(&json!({ "reasoning_content": "hm" }));
+    for (events, spent) in [(vec![role.clone(), broken.clone()], 0), (vec![role, reasons, broken], 68)] {
+        let (url, _) = server(vec![Said::events(&events)]).await;
+        let engine = builder(&MemoryStore::new()).model(client(&url)).start().await.unwrap();
+        let budget = Budget::new().named("run").tokens(10_000);
+        let run = engine.start::<Once>("Count.".to_owned()).budget(budget).await.unwrap();
+        run.result().await.unwrap_err();
+        let budgets = engine.view(run.id()).await.unwrap().budgets();
+        assert_eq!(budgets[0].spent.tokens, spent, "{budgets:?}");
+        engine.shutdown().await.unwrap();
+    }
 }
 
 #[tokio::test]

@@ -3,6 +3,7 @@
 //! Promise: a body that may change the world runs only under a `DurableIntent`; a body that panics is an outcome and
 //! not the end of the engine.
 
+use std::future::ready;
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 
@@ -20,6 +21,7 @@ use crate::step::body::BodyResult;
 use crate::step::context::StepCx;
 use crate::step::redacting::redacting;
 use crate::store::intent::DurableIntent;
+use crate::vocabulary::deps::MissingDep;
 use crate::vocabulary::net::{Netted, in_net};
 use crate::vocabulary::outcome::EffectClass;
 use crate::vocabulary::payload::Payload;
@@ -70,9 +72,12 @@ impl StepCall {
         entry.map_or_else(|| self.run.now(), |entry| entry.started_at)
     }
 
-    /// The answer that an interceptor gives in place of the body.
+    /// The answer that an interceptor gives in place of the body, or with which the body would begin and end.
     pub(crate) fn intercepted(&self, cx: &StepCx) -> Option<BoxFuture<'static, BodyResult>> {
         let interceptor = self.run.shared.interceptor.as_ref()?;
+        if let Some(refused) = self.body.refuses(cx) {
+            return Some(Box::pin(ready(refused)));
+        }
         let call = self.body_call();
         Some(interceptor.around(&call, interceptor.intercept(&call, cx)?))
     }
@@ -123,10 +128,12 @@ impl StepCall {
             Box::pin(self.save_progress(cx.heartbeats())).await;
             self.progress = cx.heartbeats().newest();
         }
-        match (cx.missing(), cx.handed_over(), ended) {
-            (Some(missing), _, BodyOutcome::Error(_)) => self.unprovided(missing).await,
-            (None, Some(limit), BodyOutcome::Error(_)) => BodyOutcome::Pending(limit),
-            (_, _, ended) => ended,
+        match (cx.handed_over(), ended) {
+            (Some(limit), BodyOutcome::Error(_)) => BodyOutcome::Pending(limit),
+            (_, ended) => match self.lack(&cx, &ended) {
+                Some(missing) => self.unprovided(missing).await,
+                None => ended,
+            },
         }
     }
 
@@ -146,10 +153,19 @@ impl StepCall {
         self.notes.extend(notes);
     }
 
+    /// The missing value that a body failed for. A body that may change the world and has sent something before did not
+    /// fail without a trace: then its error counts.
+    fn lack(&self, cx: &StepCx, ended: &BodyOutcome) -> Option<MissingDep> {
+        if self.options.class.changes_world() && cx.has_exchanged() && !self.is_sent_again() {
+            return None;
+        }
+        cx.missing().into_iter().find(|missing| ended.is_lack_of(missing, &self.run.shared.redaction))
+    }
+
     /// The body failed because the program does not provide a value it needs. That is a fault of the program and not of
     /// the run, which resumes in a program that provides it. The attempt definitely failed, so the next one gets a new
     /// key; unless it was sent before, of which this says nothing.
-    async fn unprovided<T>(&mut self, missing: crate::vocabulary::deps::MissingDep) -> T {
+    async fn unprovided<T>(&mut self, missing: MissingDep) -> T {
         if self.options.class.changes_world() && !self.is_sent_again() {
             self.record_not_executed("engine: not provided");
         }

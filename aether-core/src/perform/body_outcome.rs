@@ -8,9 +8,12 @@ use crate::definition::def::StepOptions;
 use crate::run::claim::Run;
 use crate::step::body::{BodyError, BodyResult};
 use crate::vocabulary::budget::OverBudget;
+use crate::vocabulary::deps::MissingDep;
 use crate::vocabulary::failure::{StepError, panic_message};
 use crate::vocabulary::id::CommandId;
+use crate::vocabulary::outcome::FailureClass;
 use crate::vocabulary::payload::Payload;
+use crate::vocabulary::redaction::Redaction;
 use crate::vocabulary::waiting::TimeLimit;
 
 /// How a body ended.
@@ -30,6 +33,16 @@ pub(crate) enum BodyOutcome {
     OverBudget(Box<OverBudget>),
     /// An external system will report the outcome, within the limit if there is one.
     Pending(Option<Duration>),
+}
+
+impl BodyOutcome {
+    /// Whether it is the error that this value is missing, or one that tells it. An error type of the program's own keeps of
+    /// it only the text. A body that says that something was done, or may have been, did not fail for this alone.
+    pub(crate) fn is_lack_of(&self, missing: &MissingDep, redaction: &Redaction) -> bool {
+        let Self::Error(BodyError { message, class, .. }) = self else { return false };
+        let may_have_acted = matches!(class, FailureClass::Unknown | FailureClass::Compensatable);
+        !may_have_acted && message.contains(&redaction.text(missing.to_string()))
+    }
 }
 
 /// The step error of an attempt that gave no value; `exhausted` where it was the last of several.

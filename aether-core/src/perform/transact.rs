@@ -30,6 +30,7 @@ use crate::step::body::Body;
 use crate::step::context::StepCx;
 use crate::store::append::{Rollback, Work};
 use crate::store::error::StoreError;
+use crate::vocabulary::deps::MissingDep;
 use crate::vocabulary::id::{CommandId, IdempotencyKey};
 use crate::vocabulary::outcome::{FailureClass, Outcome};
 use crate::vocabulary::payload::{Answered, Payload};
@@ -88,12 +89,12 @@ impl Work for Attempt {
                     .into(),
             ),
         };
-        let event = match self.cx.missing() {
-            Some(missing) if !matches!(ended, BodyOutcome::Value(_)) => self.rolled_back(missing.to_string()),
+        let event = match self.lack(&ended) {
+            Some(missing) => self.rolled_back(missing.to_string()),
             None if self.cx.is_foreign() && !matches!(ended, BodyOutcome::Value(_)) => {
                 self.rolled_back("the body uses the database of another store".into())
             }
-            _ => self.finished(ended),
+            None => self.finished(ended),
         };
         let keep = matches!(&event, Event::TransactionFinished(finished) if finished.outcome.is_complete());
         self.event = Some(event);
@@ -118,6 +119,17 @@ impl Work for Attempt {
 }
 
 impl Attempt {
+    /// The missing value that the body failed for. All that it did is rolled back, so a panic may be about it as well.
+    fn lack(&self, ended: &BodyOutcome) -> Option<MissingDep> {
+        let redaction = &self.run.shared.redaction;
+        let is_lack = |missing: &MissingDep| match ended {
+            BodyOutcome::Value(_) => false,
+            BodyOutcome::Error(_) => ended.is_lack_of(missing, redaction),
+            _ => true,
+        };
+        self.cx.missing().into_iter().find(is_lack)
+    }
+
     fn rolled_back(&self, reason: String) -> Event {
         TransactionRolledBack { command: self.command.clone(), attempt: self.cx.attempt(), reason }.into()
     }
@@ -189,7 +201,13 @@ impl StepCall {
             }
             None => self.hand_to_store(&cx).await,
         };
-        match (event, cx.missing()) {
+        let missing = match &event {
+            Some(Event::TransactionRolledBack(e)) => {
+                cx.missing().into_iter().find(|missing| missing.to_string() == e.reason)
+            }
+            _ => None,
+        };
+        match (event, missing) {
             (Some(Event::TransactionFinished(finished)), _) => self.settle_transaction(finished, false).await,
             (_, None) if cx.is_foreign() => self.no_transactions().await,
             (_, Some(missing)) => {

@@ -140,6 +140,11 @@ pub trait Body: Send + Sync + 'static {
     /// Calls the body with recorded arguments.
     fn call(&self, cx: StepCx, args: &Payload) -> BoxFuture<'static, BodyResult>;
 
+    /// The error with which the body would end before it does anything: what an interceptor must not answer in its place.
+    fn refuses(&self, _cx: &StepCx) -> Option<BodyResult> {
+        None
+    }
+
     /// Checks that a call with `args` could be made, without making it.
     ///
     /// # Errors

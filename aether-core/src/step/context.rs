@@ -88,7 +88,8 @@ struct StepScope {
     exchanges: AtomicU32,
     requests: RequestKeys,
     notes: Mutex<Vec<Event>>,
-    missing: OnceLock<MissingDep>,
+    /// The values that the body asked for and the program does not provide.
+    missing: Mutex<Vec<MissingDep>>,
     /// The body asked for the database of another store.
     foreign: OnceLock<()>,
     handed_over: OnceLock<Option<Duration>>,
@@ -106,7 +107,7 @@ impl StepCx {
                 exchanges: AtomicU32::new(0),
                 requests: RequestKeys::default(),
                 notes: Mutex::default(),
-                missing: OnceLock::new(),
+                missing: Mutex::default(),
                 foreign: OnceLock::new(),
                 handed_over: OnceLock::new(),
                 spent: Mutex::default(),
@@ -215,11 +216,16 @@ impl StepCx {
     /// ```
     ///
     /// # Errors
-    /// [`MissingDep`] naming the type when it was not provided. A body that then ends with an error stops its run with a
-    /// fault; nothing is lost, and the run resumes in a program that provides the value.
+    /// [`MissingDep`] naming the type when it was not provided. A body that ends with this error, or with one whose text
+    /// holds that of this one, stops its run with a fault; nothing is lost, and the run resumes in a program that provides the
+    /// value. An error of class `Unknown` or `Compensatable` is an outcome as any other, and so is that of a world-changing
+    /// body that has made an HTTP exchange, unless it is sent again.
     pub fn dep<T: Send + Sync + 'static>(&self) -> Result<Arc<T>, MissingDep> {
         self.scope.given.deps.get().inspect_err(|missing| {
-            let _first = self.scope.missing.set(missing.clone());
+            let mut asked = self.scope.missing.lock().unwrap_or_else(PoisonError::into_inner);
+            if !asked.contains(missing) {
+                asked.push(missing.clone());
+            }
         })
     }
 
@@ -244,9 +250,14 @@ impl StepCx {
         self.scope.foreign.get().is_some()
     }
 
-    /// The first value that the body asked for and the program does not provide.
-    pub(crate) fn missing(&self) -> Option<MissingDep> {
-        self.scope.missing.get().cloned()
+    /// The values that the body asked for and the program does not provide, in the order in which it asked.
+    pub(crate) fn missing(&self) -> Vec<MissingDep> {
+        self.scope.missing.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Whether the body has noted an exchange.
+    pub(crate) fn has_exchanged(&self) -> bool {
+        self.scope.exchanges.load(Ordering::Relaxed) > 0
     }
 
     /// The run's recorded seed, from which random values are derived.

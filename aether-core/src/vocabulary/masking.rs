@@ -35,7 +35,24 @@ const NAMES: [&str; 16] = [
     "credentials",
 ];
 /// Ends of names of members and headers that hold secrets, such as `refresh_token`.
-const ENDS: [&str; 7] = ["token", "secret", "password", "passwd", "apikey", "privatekey", "authorization"];
+const ENDS: [&str; 16] = [
+    "token",
+    "secret",
+    "password",
+    "passwd",
+    "apikey",
+    "privatekey",
+    "authorization",
+    "accesskey",
+    "accountkey",
+    "appkey",
+    "applicationkey",
+    "authkey",
+    "functionskey",
+    "jwt",
+    "masterkey",
+    "subscriptionkey",
+];
 /// Prefix of every callback token, which authorizes its holder to report an outcome.
 const TOKEN: &str = "cb1.";
 /// Length from which a secret is replaced everywhere. The text of a shorter one may occur elsewhere by chance, so it is

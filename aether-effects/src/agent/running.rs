@@ -27,6 +27,8 @@ use crate::model::usage::Usage;
 const MAX_TURNS: u32 = 16;
 /// Calls of one answer that are made at the same time.
 const AT_ONCE: usize = 16;
+/// The mark of a call whose arguments the model may not have written: at version 1 it is made.
+const UNWRITTEN: &str = "agent-unwritten-arguments";
 
 /// Whether an agent is to stop.
 pub(super) struct StopRule(pub(super) Box<dyn Fn(&Progress<'_>) -> bool + Send + Sync>);
@@ -238,12 +240,11 @@ impl Running {
         let counts = hand_off.as_ref().map(|(call, _)| *call);
         for group in calls.chunk_by(|one, next| self.go_together(one, next)) {
             if let [call] = group {
-                answers.push(self.answer_of(cx, call, counts, is_cut_off).await?);
+                answers.push(self.answer_of(cx, asked, call, counts).await?);
                 continue;
             }
             let running = &*self;
-            let body =
-                async |cx: &mut Cx, call: &ToolCall| running.answer_of(cx, call, counts, is_cut_off).await;
+            let body = async |cx: &mut Cx, call: &ToolCall| running.answer_of(cx, asked, call, counts).await;
             for answer in cx.each(group, body).limit(AT_ONCE).await {
                 answers.push(answer?);
             }
@@ -285,14 +286,13 @@ impl Running {
         }
     }
 
-    /// What the model is told about a call it asked for. `hand_off` is the call of the answer that hands over; `is_cut_off`
-    /// says that the answer ended in the middle.
+    /// What the model is told about a call of its answer. `hand_off` is the call that hands over.
     async fn answer_of(
         &self,
         cx: &mut Cx,
+        asked: &ChatResponse,
         call: &ToolCall,
         hand_off: Option<&ToolCall>,
-        is_cut_off: bool,
     ) -> Result<String, StepError<Failure>> {
         let Some(tool) = self.tool(&call.name) else {
             let known: Vec<_> = self.team.at_work().tools.iter().map(AgentTool::name).collect();
@@ -302,8 +302,9 @@ impl Running {
                 known.join(", ")
             ));
         };
-        if is_cut_off && call.arguments.trim().is_empty() {
-            return Ok(format!("{BAD_ARGUMENTS}{}`: the answer was cut off before them", call.name));
+        let cut_off = || Ok(format!("{BAD_ARGUMENTS}{}`: the answer was cut off before them", call.name));
+        if asked.is_cut_off() && call.arguments.trim().is_empty() {
+            return cut_off();
         }
         let args = match arguments(tool, &call.arguments) {
             Ok(args) => args,
@@ -313,11 +314,21 @@ impl Running {
         {
             return Ok("error: an earlier call of this answer has handed the conversation over".into());
         }
+        if is_refused(cx, tool, asked, call).await {
+            return cut_off();
+        }
         match tool.call(cx, args).await {
             Ok(text) => Ok(text),
             Err(error) => told(tool, error),
         }
     }
+}
+
+/// Whether a call whose arguments fit is not made, because the model may not have written them. Builds before made such a
+/// call: a run that has it recorded goes on with it. A hand-off changes nothing, and needs no arguments.
+async fn is_refused(cx: &mut Cx, tool: &AgentTool, asked: &ChatResponse, call: &ToolCall) -> bool {
+    let may_lack = !matches!(tool, AgentTool::HandOff(_)) && asked.may_lack_arguments(call);
+    may_lack && cx.version_each(UNWRITTEN, 1..=2).await > 1
 }
 
 /// An answer as a message of the conversation.

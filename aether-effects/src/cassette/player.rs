@@ -26,8 +26,9 @@ struct Content {
 }
 
 impl Content {
-    fn push(&mut self, interaction: Interaction, used: bool) {
-        self.keys.push(Digest::of(&interaction.request).ok());
+    /// Adds an interaction. It may be from a file that was written under other rules of masking.
+    fn push(&mut self, interaction: Interaction, used: bool, masking: &Masking) {
+        self.keys.push(Digest::of(&masked(masking, &interaction.request)).ok());
         self.used.push(used);
         self.interactions.push(interaction);
     }
@@ -74,7 +75,7 @@ impl Cassette {
         let mut content = Content::default();
         let recorded = file::read(&path, mode)?;
         if mode != Mode::Record {
-            recorded.into_iter().for_each(|interaction| content.push(interaction, false));
+            recorded.into_iter().for_each(|interaction| content.push(interaction, false, &masking));
         }
         Ok(Self(Arc::new(Inner { path, mode, masking, content: Mutex::new(content) })))
     }
@@ -105,8 +106,7 @@ impl Cassette {
     }
 
     fn masked(&self, payload: &Payload) -> Payload {
-        // Masked JSON is JSON; were it not, nothing of it may be kept.
-        Payload::from_text(self.0.masking.redact(payload.as_str())).unwrap_or_else(|_| Payload::null())
+        masked(&self.0.masking, payload)
     }
 
     /// The recorded answer to a call; `None` lets it through. The error says why it is refused.
@@ -140,7 +140,7 @@ impl Cassette {
         let interaction =
             Interaction { kind, request: self.masked(request), response: self.masked(response) };
         let mut content = self.content();
-        content.push(interaction.clone(), true);
+        content.push(interaction.clone(), true, &self.0.masking);
         content.unwritten.push(interaction);
         let anew = self.0.mode == Mode::Record && !content.written;
         match file::add(&self.0.path, &content.unwritten, anew) {
@@ -151,4 +151,9 @@ impl Cassette {
             Err(error) => tracing::error!(%error, "an answer cannot be recorded"),
         }
     }
+}
+
+fn masked(masking: &Masking, payload: &Payload) -> Payload {
+    // Masked JSON is JSON; were it not, nothing of it may be kept.
+    Payload::from_text(masking.redact(payload.as_str())).unwrap_or_else(|_| Payload::null())
 }

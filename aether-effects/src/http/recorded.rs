@@ -18,7 +18,7 @@ use super::error::HttpError;
 use super::exchange::{open_slow, send_in};
 use super::hosts::Place;
 use super::keeping::keep;
-use super::response::HttpResponse;
+use super::response::{HttpResponse, is_turned_away};
 
 /// Bodies up to this size are recorded with an exchange made in a step's body, in bytes.
 const NOTED_BODY: usize = 4 << 10;
@@ -31,6 +31,11 @@ pub(crate) trait Answer: Serialize + DeserializeOwned + Send + Sized + 'static {
         client: &HttpClient,
         draft: &Draft,
     ) -> impl Future<Output = Result<Self, HttpError>> + Send;
+
+    /// Why a request for it is not sent.
+    fn refused(_cx: &StepCx, _client: &HttpClient, _draft: &Draft) -> Option<HttpError> {
+        None
+    }
 
     /// The answer, unless it is about the idempotency key of the request.
     fn unless_about_key(self) -> Result<Self, HttpError>;
@@ -90,11 +95,17 @@ impl Answer for Download {
         if client.settings.cassette.is_some() {
             return send_in(Some(cx), client, draft).await.map(Self::from);
         }
-        if cx.redacts() && !draft.unredacted {
-            return Err(HttpError::Unredacted { exchange: draft.exchange() });
+        if let Some(refused) = Self::refused(cx, client, draft) {
+            return Err(refused);
         }
         let limit = usize::try_from(client.settings.max_download).unwrap_or(usize::MAX);
         keep(cx, open_slow(cx, client, draft, limit).await?).await
+    }
+
+    fn refused(cx: &StepCx, client: &HttpClient, draft: &Draft) -> Option<HttpError> {
+        let is_kept = client.settings.cassette.is_none();
+        let is_refused = is_kept && cx.redacts() && !draft.unredacted;
+        is_refused.then(|| HttpError::Unredacted { exchange: draft.exchange() })
     }
 
     fn unless_about_key(self) -> Result<Self, HttpError> {
@@ -153,8 +164,7 @@ pub(crate) async fn exchange_and_note<A: Answer>(
 /// The answer, unless the server took a request that is sent again for one that it cannot serve now: that says nothing about
 /// the sending before, and must not be the outcome.
 fn unless_turned_away<A: Answer>(cx: &StepCx, answer: A) -> Result<A, HttpError> {
-    let is_turned_away = matches!(answer.said().0, 408 | 425 | 429 | 500..);
-    if cx.is_sent_again() && is_turned_away { answer.error_for_status() } else { Ok(answer) }
+    if cx.is_sent_again() && is_turned_away(answer.said().0) { answer.error_for_status() } else { Ok(answer) }
 }
 
 /// Waits until the host lets the request through. Nothing was sent: a run that is cancelled waits for nothing.

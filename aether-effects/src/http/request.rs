@@ -329,16 +329,27 @@ impl<A: Answer> step::Body for WorkflowRequest<A> {
         })
     }
 
-    /// A former build recorded headers that are known to hold credentials by now, and what it had sent of a file.
+    /// A former build recorded headers and parameters that are known to hold credentials by now, and what it had sent of a
+    /// file.
     fn canonical_args(&self, args: &Payload) -> Result<Payload, PayloadError> {
         let mut recorded: serde_json::Value = args.decode()?;
-        let forgot = Upload::forget_sent(&mut recorded);
-        let Some(headers) = recorded.get_mut("headers").and_then(serde_json::Value::as_object_mut) else {
-            return Ok(args.clone());
-        };
-        let all = headers.len();
-        headers.retain(|name, _| !mask::is_forbidden(name));
-        if headers.len() == all && !forgot { Ok(args.clone()) } else { Payload::encode(&recorded) }
+        let mut is_changed = Upload::forget_sent(&mut recorded);
+        if let Some(headers) = recorded.get_mut("headers").and_then(serde_json::Value::as_object_mut) {
+            let all = headers.len();
+            headers.retain(|name, _| !mask::is_forbidden(name));
+            is_changed |= headers.len() < all;
+        }
+        if let Some(serde_json::Value::String(url)) = recorded.get_mut("url") {
+            let masked = mask::again(url);
+            is_changed |= masked != *url;
+            *url = masked;
+        }
+        if is_changed { Payload::encode(&recorded) } else { Ok(args.clone()) }
+    }
+
+    fn refuses(&self, cx: &StepCx) -> Option<BodyResult> {
+        let client = HttpClient::of(cx.provided::<HttpClient>().as_deref()).ok()?;
+        Some(body_error(A::refused(cx, &client, &self.0)?).map(Err))
     }
 
     /// The wait for the host, unless nothing keeps the request back.
@@ -411,6 +422,22 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn a_request_that_a_former_build_recorded_with_a_secret_in_its_query_is_the_same_one() {
+        let draft = Draft::new(Method::GET, "https://h/list?access_key=s3cret&q=a%20b");
+        let arguments = draft.arguments().unwrap();
+        assert!(!arguments.as_str().contains("s3cret"), "{arguments:?}");
+        let mut former: serde_json::Value = arguments.decode().unwrap();
+        former["url"] = json!("https://h/list?access_key=s3cret&q=a%20b");
+        let body = WorkflowRequest::<HttpResponse>(draft, PhantomData);
+        for recorded in [&arguments, &Payload::encode(&former).unwrap()] {
+            assert_eq!(step::Body::canonical_args(&body, recorded).unwrap(), arguments);
+        }
+        former["url"] = json!("https://h/other?access_key=s3cret&q=a%20b");
+        let other = step::Body::canonical_args(&body, &Payload::encode(&former).unwrap()).unwrap();
+        assert_ne!(other, arguments);
+    }
 
     #[test]
     fn the_arguments_of_an_upload_are_its_source_also_where_a_former_build_recorded_what_it_had_sent() {

@@ -147,9 +147,21 @@ impl HttpResponse {
         }
     }
 
+    /// The response to a request that is sent again, unless the server cannot serve it now: that says nothing about the
+    /// sending before, and must not be the outcome.
+    #[doc(hidden)]
+    pub fn unless_turned_away(self) -> Result<Self, HttpError> {
+        if is_turned_away(self.status) { self.error_for_status() } else { Ok(self) }
+    }
+
     fn exchange(&self) -> Exchange {
         Exchange { method: self.method.clone(), url: self.url.clone() }
     }
+}
+
+/// Whether a server with this status did not take the request up, and may do so later.
+pub(crate) fn is_turned_away(status: u16) -> bool {
+    matches!(status, 408 | 425 | 429 | 500..)
 }
 
 /// The error of a status from 400 on; see [`HttpResponse::error_for_status`].

@@ -8,10 +8,10 @@ use std::time::Duration;
 use aether_core::budget::{Spend, Spent};
 use aether_core::definition::def::{Retry, StepOptions};
 use aether_core::failure::{Failure, StepError};
-use aether_core::outcome::EffectClass;
+use aether_core::outcome::{EffectClass, FailureClass};
 use aether_core::payload::{Payload, PayloadError, outline, without_values};
 use aether_core::step::StepCx;
-use aether_core::step::{Body, BodyResult, Estimating, Recordable};
+use aether_core::step::{Body, BodyError, BodyResult, Estimating, Recordable};
 use aether_core::workflow::BoxEffect;
 use aether_core::workflow::Cx;
 use futures_util::future::BoxFuture;
@@ -37,6 +37,8 @@ pub(crate) struct CallSettings {
     pub(crate) retry: Option<Retry>,
     /// The stream that the text of the answer goes to while it comes.
     pub(crate) stream: Option<String>,
+    /// The longest wait that the provider may ask for; one that asks for more is not asked again.
+    pub(crate) patience: Option<Duration>,
 }
 
 /// What an answer must be; anything else is a failed attempt.
@@ -84,7 +86,7 @@ pub(crate) fn ask_for<T: Recordable>(
     expect: Expect,
     settings: CallSettings,
 ) -> BoxEffect<'_, ModelResult<T>> {
-    let CallSettings { timeout, retry, stream } = settings;
+    let CallSettings { timeout, retry, stream, patience } = settings;
     let options = StepOptions { timeout, retry, ..StepOptions::of(EffectClass::Llm) };
     let name = format!("llm.{}", request.call);
     let args = Payload::encode(&request);
@@ -95,7 +97,8 @@ pub(crate) fn ask_for<T: Recordable>(
         .filter_map(|(at, message)| Some((at, words_of(message)?.clone())));
     let repairs = repairs.collect();
     let ChatRequest { response_schema, tools, .. } = request;
-    cx.effect(name, options, args, Arc::new(ModelCall { expect, response_schema, tools, stream, repairs }))
+    let body = ModelCall { expect, response_schema, tools, stream, patience, repairs };
+    cx.effect(name, options, args, Arc::new(body))
 }
 
 /// How a message begins that sends an answer back.
@@ -156,6 +159,7 @@ struct ModelCall {
     response_schema: Option<Value>,
     tools: Vec<ToolSpec>,
     stream: Option<String>,
+    patience: Option<Duration>,
     /// Messages that send an answer back, by their places.
     repairs: Vec<(usize, String)>,
 }
@@ -163,10 +167,11 @@ struct ModelCall {
 impl Body for ModelCall {
     fn call(&self, cx: StepCx, args: &Payload) -> BoxFuture<'static, BodyResult> {
         let (request, expect, stream) = (args.decode::<ChatRequest>(), self.expect, self.stream.clone());
+        let patience = self.patience;
         Box::pin(async move {
             match answer(&cx, request?, expect, stream).await {
                 Ok(answer) => Ok(Ok(Payload::encode(&answer)?)),
-                Err(error) => Ok(Err(body_error(error)?)),
+                Err(error) => Ok(Err(within(patience, body_error(error)?))),
             }
         })
     }
@@ -203,6 +208,16 @@ impl Body for ModelCall {
             }
         }
         Payload::encode(&request)
+    }
+}
+
+/// The error of an attempt; the last one, where the provider asks for a longer wait than it is granted.
+fn within(patience: Option<Duration>, error: BodyError) -> BodyError {
+    match (patience, error.retry_after) {
+        (Some(patience), Some(asked)) if asked > patience => {
+            BodyError { class: FailureClass::Permanent, retry_after: None, ..error }
+        }
+        _ => error,
     }
 }
 
@@ -339,6 +354,7 @@ mod tests {
             response_schema: None,
             tools: Vec::new(),
             stream: None,
+            patience: None,
             repairs,
         };
         let normal = |request: &ChatRequest| body.canonical_args(&Payload::encode(request).unwrap()).unwrap();

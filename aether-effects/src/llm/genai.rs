@@ -14,7 +14,7 @@ use ::genai::{Client, ClientBuilder, Error};
 use futures_util::StreamExt as _;
 use futures_util::future::BoxFuture;
 use reqwest::header::{DATE, RETRY_AFTER};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::openai_events::of_said;
 use crate::http::client::HttpClient;
@@ -213,9 +213,14 @@ async fn message(message: ChatMessage) -> Result<TheirMessage, ModelError> {
     })
 }
 
-/// Arguments that are not JSON go as text: the model wrote them and may see them again.
+/// Several providers refuse a question with arguments that are no object. Those go as text in one: the model wrote them and
+/// may see them again.
 fn their_call(ToolCall { id, name, arguments }: ToolCall) -> TheirCall {
-    let fn_arguments = serde_json::from_str(&arguments).unwrap_or(Value::String(arguments));
+    let fn_arguments = match serde_json::from_str(&arguments) {
+        Ok(Value::Object(fields)) => Value::Object(fields),
+        _ if arguments.trim().is_empty() => json!({}),
+        _ => json!({ "unreadable": arguments }),
+    };
     TheirCall { call_id: id, fn_name: name, fn_arguments, thought_signatures: None }
 }
 

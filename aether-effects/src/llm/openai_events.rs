@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use futures_util::StreamExt as _;
 use futures_util::stream::unfold;
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 use sse_stream::{Error as SseError, SseStream};
 
 use super::openai_wire::{WireCall, WireFunction, WireUsage, of_http, of_status, plain, tool_call};
@@ -48,6 +48,27 @@ struct Delta {
     content: Option<Value>,
     refusal: Option<String>,
     tool_calls: Option<Vec<CallPart>>,
+    /// Its role, and what models say in fields that this client does not know.
+    #[serde(flatten)]
+    more: Map<String, Value>,
+}
+
+impl Delta {
+    /// Whether it holds what the model has said beside text and calls, such as its reasoning.
+    fn says_more(&self) -> bool {
+        self.more.iter().any(|(field, value)| field != "role" && !is_empty(value))
+    }
+}
+
+/// Whether there is nothing in a field.
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::String(text) => text.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        Value::Object(fields) => fields.is_empty(),
+        Value::Bool(_) | Value::Number(_) => false,
+    }
 }
 
 #[derive(Deserialize)]
@@ -153,6 +174,10 @@ impl Answer {
             let reason = choice.finish_reason.filter(|reason| !reason.is_empty());
             self.finish_reason = reason.or(self.finish_reason.take());
             if let Some(delta) = choice.delta {
+                // The model has begun to answer: what comes behind this is no refusal.
+                if delta.says_more() {
+                    on_text("");
+                }
                 let text = delta.content.and_then(plain).or(delta.refusal);
                 if let Some(text) = text {
                     on_text(&text);

@@ -3,6 +3,8 @@
 //! Promise: every round is a command in the journal, and there are as many as the call allows; which one follows is decided
 //! by recorded answers alone.
 
+use std::time::Duration;
+
 use aether_core::definition::def::Retry;
 use aether_core::failure::{Failure, StepError};
 use aether_core::step::Recordable;
@@ -15,6 +17,9 @@ use crate::model::error::ModelError;
 /// Retries of a model that another one follows, where the call says nothing.
 const BEFORE_ANOTHER: Retry = Retry::times(2);
 
+/// The longest wait that a model is granted which another one follows. One that asks for more gives no answer.
+const PATIENCE_BEFORE_ANOTHER: Duration = Duration::from_secs(10);
+
 /// Asks one model after the other until one answers.
 pub(crate) async fn ask_in_turn<T: Recordable>(
     cx: &mut Cx,
@@ -26,7 +31,9 @@ pub(crate) async fn ask_in_turn<T: Recordable>(
     let mut asked = request.clone();
     for model in fallbacks {
         let retry = settings.retry.or(Some(BEFORE_ANOTHER));
-        match ask_for(cx, asked.clone(), expect, CallSettings { retry, ..settings.clone() }).await {
+        let patience = Some(PATIENCE_BEFORE_ANOTHER);
+        let settings = CallSettings { retry, patience, ..settings.clone() };
+        match ask_for(cx, asked.clone(), expect, settings).await {
             Err(error) if goes_to_another(&error) => asked.model = Some(model.clone()),
             answered => return answered,
         }

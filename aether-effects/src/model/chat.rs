@@ -1,7 +1,7 @@
 //! Requests to models and their answers, as they stand in the journal.
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::attachment::Attachment;
 use super::price::Cost;
@@ -112,6 +112,24 @@ pub struct ToolCall {
     pub arguments: String,
 }
 
+/// Words for an answer that the model said to its end, in small letters; some providers say none.
+const WHOLE: [&str; 11] = [
+    "",
+    "stop",
+    "end_turn",
+    "tool_calls",
+    "tool_call",
+    "tool_use",
+    "function_call",
+    "complete",
+    "completed",
+    "eos",
+    "eos_token",
+];
+
+/// More words for an answer that ended before the model was done.
+const ENDED_EARLY: [&str; 3] = ["incomplete", "model_length", "model_context_window_exceeded"];
+
 /// One answer of a model: text, or calls of tools, or both.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChatResponse {
@@ -141,7 +159,59 @@ pub struct ChatResponse {
 impl ChatResponse {
     /// Whether the answer ended because it reached the limit of its length, by the words of the providers known here.
     pub fn is_cut_off(&self) -> bool {
-        let reason = self.finish_reason.as_deref().map(str::to_ascii_lowercase);
-        matches!(reason.as_deref(), Some("length" | "max_tokens" | "max_output_tokens"))
+        matches!(self.reason().as_str(), "length" | "max_tokens" | "max_output_tokens")
+    }
+
+    /// Whether a call of this answer may lack arguments that the model was about to write: it has none at all, and the answer
+    /// is not known to be whole; or they are `{}`, which clients make of what does not parse, at the end of an answer that was
+    /// cut off.
+    pub(crate) fn may_lack_arguments(&self, call: &ToolCall) -> bool {
+        let (reason, arguments) = (self.reason(), call.arguments.trim());
+        if arguments.is_empty() {
+            return !WHOLE.contains(&&*reason);
+        }
+        let is_last = self.tool_calls.last().is_some_and(|last| last == call);
+        let has_none = || serde_json::from_str::<Map<String, Value>>(arguments).is_ok_and(|it| it.is_empty());
+        is_last && (self.is_cut_off() || ENDED_EARLY.contains(&&*reason)) && has_none()
+    }
+
+    /// Why it stopped, in small letters; nothing where it does not say so.
+    fn reason(&self) -> String {
+        self.finish_reason.as_deref().unwrap_or_default().trim().to_ascii_lowercase()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_without_arguments_is_one_where_the_answer_is_whole() {
+        let lacks = |arguments: &str, reason: Option<&str>| {
+            let call = ToolCall { id: "c1".into(), name: "list".into(), arguments: arguments.into() };
+            let finish_reason = reason.map(str::to_owned);
+            let answer =
+                ChatResponse { finish_reason, tool_calls: vec![call.clone()], ..ChatResponse::default() };
+            answer.may_lack_arguments(&call)
+        };
+        for whole in [None, Some(""), Some("STOP"), Some("tool_use"), Some("end_turn")] {
+            assert!(!lacks("", whole) && !lacks("{}", whole), "{whole:?}");
+        }
+        for broken in ["content_filter", "refusal", "max_tokens", "model_context_window_exceeded"] {
+            assert!(lacks(" ", Some(broken)), "{broken}");
+        }
+        assert!(lacks("{ }", Some("MAX_TOKENS")) && lacks("{}", Some("model_context_window_exceeded")));
+        assert!(!lacks("{\"a\":1}", Some("max_tokens")), "they are there");
+        assert!(!lacks("{}", Some("content_filter")), "the model wrote them");
+    }
+
+    #[test]
+    fn only_the_last_call_of_an_answer_is_cut_off() {
+        let call = |id: &str| ToolCall { id: id.into(), name: "list".into(), arguments: "{}".into() };
+        let tool_calls = vec![call("c1"), call("c2")];
+        let finish_reason = Some("max_tokens".into());
+        let answer = ChatResponse { finish_reason, tool_calls, ..ChatResponse::default() };
+        let lacks = |number: usize| answer.may_lack_arguments(&answer.tool_calls[number]);
+        assert_eq!((lacks(0), lacks(1)), (false, true));
     }
 }

@@ -109,6 +109,17 @@ impl Models {
         self
     }
 
+    /// The same with another client in the place of each: for crates that script them. What providers asked for is
+    /// forgotten.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn replaced<C: ModelClient>(&self, client: impl Fn(&dyn ModelClient) -> C) -> Self {
+        let other = |of: &Arc<dyn ModelClient>| -> Arc<dyn ModelClient> { Arc::new(client(&**of)) };
+        let named = self.named.iter().map(|(call, of)| (call.clone(), other(of))).collect();
+        let (prices, assumed_output) = (self.prices.clone(), self.assumed_output);
+        Self { default: other(&self.default), named, prices, assumed_output, holds: Holds::default() }
+    }
+
     /// Prices by which [`ChatResponse::cost`] is computed when an answer comes; the answer is recorded with it. Another
     /// table counts for answers from then on.
     #[must_use]

@@ -75,6 +75,8 @@ pub(crate) fn spent(answer: &ChatResponse) -> Spent {
 pub(crate) fn spent_without_answer(error: &ModelError, was_held: bool, began: bool) -> Option<Spent> {
     match error {
         _ if began => None,
+        // A gateway that gave up, or does not know what became of it: the provider may have answered.
+        ModelError::Overloaded { status: 408 | 504 | 520 | 524, .. } => None,
         ModelError::RateLimited { .. } if was_held => Some(Spent::NOTHING),
         ModelError::Attachment { .. } | ModelError::NotRecorded { .. } | ModelError::Setup(_) => {
             Some(Spent::NOTHING)
@@ -121,5 +123,9 @@ mod tests {
         let busy = ModelError::Overloaded { status: 502, retry_after: None, message: String::new() };
         assert_eq!(spent_without_answer(&busy, false, false).and_then(|spent| spent.tokens), Some(0));
         assert_eq!(spent_without_answer(&busy, false, true), None, "a part of the answer came");
+        for status in [408, 504, 524] {
+            let gone = ModelError::Overloaded { status, retry_after: None, message: String::new() };
+            assert_eq!(spent_without_answer(&gone, false, false), None, "{status} is a gateway's word");
+        }
     }
 }

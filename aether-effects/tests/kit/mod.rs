@@ -274,11 +274,43 @@ pub(crate) async fn copy_first(to: &MemoryStore, from: &MemoryStore, run: &RunId
     copy(to, from, run, &from.load(run, 0).await.unwrap()[..frames]).await;
 }
 
+/// As [`copy_until`], with texts of the recorded events replaced by others: as if another build had written them.
+pub(crate) async fn copy_rewritten(
+    to: &MemoryStore,
+    from: &MemoryStore,
+    run: &RunId,
+    last: &str,
+    rewrites: &[(&str, &str)],
+) {
+    let is_last = |event: &Event| matches!(event, Event::StepCommitted(e) if e.command.as_str() == last);
+    let frames = from.load(run, 0).await.unwrap();
+    let end = frames.iter().position(|frame| frame.events().unwrap().iter().any(is_last));
+    let rewritten = |event: &Event| {
+        let text = serde_json::to_string(event).unwrap();
+        let text = rewrites.iter().fold(text, |text, (old, new)| text.replace(old, new));
+        serde_json::from_str(&text).unwrap()
+    };
+    copy_as(to, from, run, &frames[..=end.unwrap()], rewritten).await;
+}
+
 /// Copies the first frames of a run's journal.
 async fn copy(to: &MemoryStore, from: &MemoryStore, run: &RunId, kept: &[StoredFrame]) {
+    copy_as(to, from, run, kept, Event::clone).await;
+}
+
+async fn copy_as(
+    to: &MemoryStore,
+    from: &MemoryStore,
+    run: &RunId,
+    kept: &[StoredFrame],
+    written: impl Fn(&Event) -> Event,
+) {
     let record = from.run(run).await.unwrap().unwrap();
     assert!(kept.len() < from.load(run, 0).await.unwrap().len());
-    let frame = |stored: &StoredFrame| Frame::encode(&stored.events().unwrap()).unwrap();
+    let frame = |stored: &StoredFrame| {
+        let events: Vec<_> = stored.events().unwrap().iter().map(&written).collect();
+        Frame::encode(&events).unwrap()
+    };
     let new = NewRun {
         id: run.clone(),
         workflow: record.workflow,

@@ -99,6 +99,24 @@ async fn each_provider_is_spoken_to_in_its_own_words() {
 }
 
 #[tokio::test]
+async fn a_call_that_a_model_did_not_write_to_its_end_is_sent_back_as_an_object() {
+    let anthropic = DIALECTS.iter().find(|dialect| dialect.name == "Anthropic").unwrap();
+    for (written, sent) in [
+        ("{\"a\": \"b", json!({ "unreadable": "{\"a\": \"b" })),
+        ("[1]", json!({ "unreadable": "[1]" })),
+        ("", json!({})),
+    ] {
+        let (url, heard) = server(vec![anthropic.whole_said()]).await;
+        let mut question = question();
+        let call = ToolCall { id: "c1".into(), name: "search".into(), arguments: written.into() };
+        question.messages[2] = ChatMessage::Assistant { content: None, tool_calls: vec![call] };
+        (anthropic.client)(&url).chat(question).await.unwrap();
+        let body = heard.lock().unwrap()[0].body.clone();
+        assert_eq!(body.pointer("/messages/1/content/0/input"), Some(&sent), "{written}: {body}");
+    }
+}
+
+#[tokio::test]
 async fn text_calls_usage_reason_and_id_are_the_same_from_each_provider() {
     for dialect in DIALECTS {
         let (whole, _) = asked(dialect, Way::Whole, dialect.whole_said()).await;

@@ -1,10 +1,14 @@
 //! Stubs: by arguments, in order, for probes, compensations, models and servers; and what is said where one is missing.
 
 use aether::definition::Probe;
-use aether::llm::{ChatMessage, ModelError};
+use aether::llm::{
+    ChatMessage, ChatRequest, ChatResponse, ModelClient, ModelError, Models, Price, PriceTable, Usage,
+};
 use aether::prelude::*;
+use aether::recording::Masking;
 use aether_testing::sim::HttpCall;
 use aether_testing::{Sim, SimError, call_named, call_tool, delayed, say};
+use futures_util::future::BoxFuture;
 use serde_json::json;
 
 use super::{DAY, not_stubbed};
@@ -345,4 +349,82 @@ async fn an_answer_about_the_key_leaves_the_outcome_unknown_as_it_does_outside()
     }
     let other = Sim::new::<orders>().http("POST", "*", |_| (409, "sold out")).run(()).await;
     assert_eq!(other.assert_completed(), "409");
+}
+
+/// Order once, under one key.
+#[workflow]
+async fn orders_once(cx: &mut Cx) -> Result<u16> {
+    Ok(cx.http().post(format!("{SHOP}/orders")).idempotent().send().await?.status)
+}
+
+#[tokio::test]
+async fn a_request_that_is_sent_again_and_turned_away_is_sent_once_more_as_it_is_outside() {
+    let lost = || Err::<u16, _>(Failure::unknown("no answer in time"));
+    let sim = Sim::new::<orders_once>().http_seq("POST", "*", [lost(), Ok(503), Ok(201)]);
+    let report = sim.run(()).await;
+    assert_eq!(report.assert_completed(), &201);
+    assert_eq!(report.effect_calls("http.post"), 3, "{}", report.journal());
+    // Nothing is unknown about the first sending.
+    let first = Sim::new::<orders_once>().http("POST", "*", |_| 503).run(()).await;
+    assert_eq!(first.assert_completed(), &503);
+}
+
+/// Download something, which may be kept as it comes, or not.
+#[workflow]
+async fn fetched(cx: &mut Cx, unredacted: bool) -> Result<String> {
+    let asked = cx.http().get("https://files.example/archive.tar");
+    let asked = if unredacted { asked.unredacted() } else { asked };
+    Ok(match asked.download().await {
+        Ok(download) => download.bytes.to_string(),
+        Err(error) => error.to_string(),
+    })
+}
+
+#[tokio::test]
+async fn a_download_is_refused_where_values_are_redacted_as_it_is_outside() {
+    let sim = Sim::new::<fetched>().http("GET", "*", |_| (200, "body"));
+    assert_eq!(sim.run(false).await.assert_completed(), "4");
+    let redacting = sim.redact(Masking::standard());
+    let refused = redacting.run(false).await;
+    assert!(refused.assert_completed().contains("say so with `.unredacted()`"), "{:?}", refused.result);
+    assert_eq!(redacting.run(true).await.assert_completed(), "4");
+}
+
+/// A client that no simulation asks.
+#[derive(Debug)]
+struct Real;
+
+impl ModelClient for Real {
+    fn chat(&self, request: ChatRequest) -> BoxFuture<'_, Result<ChatResponse, ModelError>> {
+        panic!("a real model was asked: {request:?}")
+    }
+
+    fn model(&self) -> Option<&str> {
+        Some("small")
+    }
+}
+
+/// Ask within a budget of money.
+#[workflow]
+async fn paid(cx: &mut Cx) -> Result<String> {
+    Ok(cx.agent("planner").budget(Budget::new().cost_cents(20, "EUR")).run("What now?").await?.answer)
+}
+
+#[tokio::test]
+async fn a_scripted_model_has_the_prices_of_the_provided_one() {
+    let answer = |_: &ChatRequest| ChatResponse {
+        model: "scripted".into(),
+        content: Some("Go home.".into()),
+        usage: Usage::of(10, 1),
+        ..ChatResponse::default()
+    };
+    let sim = Sim::new::<paid>().model_for("planner", answer);
+    let refused = sim.run(()).await;
+    assert!(refused.assert_failed().to_string().contains("no table of prices"), "{:?}", refused.result);
+
+    let prices = PriceTable::new("EUR", jiff::civil::date(2026, 11, 1));
+    let prices = prices.model("small", Price::per_million(1_000_000, 1_000_000));
+    let report = sim.provide(Models::new(Real).prices(prices)).run(()).await;
+    assert_eq!(report.assert_completed(), "Go home.");
+    assert_eq!(report.view.budgets()[0].spent.cost_nanos, 11_000);
 }

@@ -106,8 +106,14 @@ pub(crate) enum Act {
     Awaits,
     /// Has this HTTP answer, and says that a callback will report the outcome.
     HandsOver(&'static str),
-    /// Asks for a value that is not provided.
+    /// Asks for a value that is not provided, and fails for it.
     Lacks,
+    /// Does without a value that is not provided, and fails with this class.
+    DoesWithout(FailureClass),
+    /// Has this HTTP answer, and fails for a value that is not provided.
+    LacksAfter(&'static str),
+    /// Does without a value that is not provided, and says that a callback will report the outcome.
+    AwaitsWithout,
     /// Never returns.
     Hangs,
 }
@@ -115,6 +121,12 @@ pub(crate) enum Act {
 /// An error of the body.
 fn refusal(class: FailureClass) -> BodyError {
     BodyError { error: json("\"no\""), message: "no".into(), class, retry_after: None }
+}
+
+/// The error of a body that asks for a value that is not provided.
+fn lack(cx: &StepCx) -> BodyError {
+    let missing = cx.dep::<Script>().unwrap_err();
+    BodyError { message: format!("not sent: {missing}"), ..refusal(FailureClass::Permanent) }
 }
 
 /// The body and its probe, by what they are to do next; what is used up hangs.
@@ -156,8 +168,18 @@ impl Body for Script {
                 let _pending = cx.callback().unwrap().pending();
                 Err(refusal(FailureClass::Permanent))
             }
-            Act::Lacks => {
+            Act::Lacks => Err(lack(&cx)),
+            Act::DoesWithout(class) => {
                 cx.dep::<Script>().unwrap_err();
+                Err(refusal(class))
+            }
+            Act::LacksAfter(answer) => {
+                cx.note_http(json("{}"), json(answer));
+                Err(lack(&cx))
+            }
+            Act::AwaitsWithout => {
+                cx.dep::<Script>().unwrap_err();
+                let _pending = cx.callback().unwrap().pending();
                 Err(refusal(FailureClass::Permanent))
             }
             Act::Hangs => return Box::pin(pending()),

@@ -397,3 +397,37 @@ fn a_body_that_lacks_what_it_needs_did_not_happen_and_is_called_again_under_a_ne
     assert_eq!(stage.play().value(), "\"sent\"");
     assert_eq!(stage.calls(), [key(0), key(1)]);
 }
+
+#[test]
+fn an_answer_that_is_lost_after_a_body_did_without_a_value_stays_unknown() {
+    let acts = [Act::DoesWithout(FailureClass::Unknown), Act::Returns("\"sent\"")];
+    let stage = Stage::new(tool(OnUnknown::Fail)).acts(acts);
+    in_doubt(stage.play());
+    assert_eq!(decisions(&stage), [decided(InvocationDecision::InDoubt, "policy: fail")]);
+    in_doubt(stage.play());
+    assert_eq!(stage.calls(), [key(0)]);
+}
+
+#[test]
+fn what_a_body_fails_with_that_did_without_a_value_is_its_outcome() {
+    let stage = Stage::new(tool(OnUnknown::Fail)).acts([Act::DoesWithout(FailureClass::Permanent)]);
+    assert!(matches!(stage.play().error(), StepError::App(_)));
+    assert_eq!((decisions(&stage), stage.calls()), (Vec::new(), vec![key(0)]));
+}
+
+#[test]
+fn a_body_that_lacks_what_it_needs_after_it_sent_something_is_not_called_again() {
+    let acts = [Act::LacksAfter("{\"status\":201}"), Act::Returns("\"sent\"")];
+    let stage = Stage::new(tool(OnUnknown::Fail)).acts(acts);
+    assert!(matches!(stage.play().error(), StepError::App(_)));
+    assert!(matches!(stage.play().error(), StepError::App(_)));
+    assert_eq!((decisions(&stage), stage.calls()), (Vec::new(), vec![key(0)]));
+}
+
+#[test]
+fn a_body_that_does_without_a_value_may_hand_its_completion_over() {
+    let stage = Stage::new(tool(OnUnknown::Fail)).acts([Act::AwaitsWithout]);
+    assert!(stage.play().waits());
+    assert_eq!((decisions(&stage), stage.calls()), (Vec::new(), vec![key(0)]));
+    assert_eq!(row(&stage, 0), (LedgerStatus::Started, false));
+}

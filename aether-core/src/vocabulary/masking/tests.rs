@@ -17,6 +17,10 @@ fn redacting_finds_names_bearers_parameters_and_json_in_strings() {
         (r#"{"text":"{\"password\":\"p\",\"n\":1}"}"#, r#"{"text":"{\"password\":\"***\",\"n\":1}"}"#),
         (r#"{"x_internal":{"deep":["v",7]}}"#, r#"{"x_internal":{"deep":["***",0]}}"#),
         ("token=abc&x=1", "token=***&x=1"),
+        (
+            "access_key=s&subscription-key=t&jwt=u&sort_key=v",
+            "access_key=***&subscription-key=***&jwt=***&sort_key=v",
+        ),
     ];
     for (before, after) in cases {
         assert_eq!(masking.redact(before), after);

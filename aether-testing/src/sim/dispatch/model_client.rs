@@ -11,19 +11,24 @@ use futures_util::future::{BoxFuture, pending};
 
 use super::dispatcher::StubDispatcher;
 use super::pieces::between_pieces;
-use crate::sim::script::conversation::Reply;
+use crate::sim::script::conversation::{Reply, SCRIPTED};
 
-/// The models of one simulation, if any are scripted.
-pub(crate) fn scripted(dispatcher: &Arc<StubDispatcher>) -> Option<Models> {
-    (!dispatcher.scripts.models.is_empty()).then(|| Models::new(ScriptedModel(Arc::clone(dispatcher))))
+/// The models of one simulation, if any are scripted: those that were `given`, with their prices and the names of their
+/// models, and with the script in the place of their clients.
+pub(crate) fn scripted(dispatcher: &Arc<StubDispatcher>, given: Option<&Models>) -> Option<Models> {
+    if dispatcher.scripts.models.is_empty() {
+        return None;
+    }
+    let script = |model: Option<&str>| ScriptedModel(Arc::clone(dispatcher), model.map(str::to_owned));
+    Some(given.map_or_else(|| Models::new(script(None)), |given| given.replaced(|of| script(of.model()))))
 }
 
-/// Answers from the script.
-struct ScriptedModel(Arc<StubDispatcher>);
+/// Answers from the script, in the place of a client that asks this model.
+struct ScriptedModel(Arc<StubDispatcher>, Option<String>);
 
 impl ScriptedModel {
     async fn reply(&self, request: &ChatRequest) -> Reply {
-        let Self(dispatcher) = self;
+        let Self(dispatcher, _) = self;
         match dispatcher.model_reply(request) {
             Ok(reply) => reply,
             Err(error) => {
@@ -31,6 +36,17 @@ impl ScriptedModel {
                 pending().await
             }
         }
+    }
+}
+
+impl ScriptedModel {
+    /// What the reply comes to: an answer of the client's own model, where neither question nor script name one.
+    fn answer(&self, request: &ChatRequest, reply: Reply) -> Result<ChatResponse, ModelError> {
+        let mut answer = reply.into_response()?;
+        if let (None, Some(model), SCRIPTED) = (&request.model, self.model(), &*answer.model) {
+            answer.model = model.to_owned();
+        }
+        Ok(answer)
     }
 }
 
@@ -42,7 +58,7 @@ impl ModelClient for ScriptedModel {
             if !reply.pause().is_zero() {
                 tokio::time::sleep(reply.pause().saturating_mul(pauses)).await;
             }
-            reply.into_response()
+            self.answer(&request, reply)
         })
     }
 
@@ -59,8 +75,12 @@ impl ModelClient for ScriptedModel {
                 }
                 on_text(piece);
             }
-            reply.into_response()
+            self.answer(&request, reply)
         })
+    }
+
+    fn model(&self) -> Option<&str> {
+        self.1.as_deref()
     }
 }
 

@@ -15,6 +15,7 @@ use aether_core::run::Fault;
 use aether_core::store::{RunFilter, Store, WaitFilter};
 use aether_core::waiting::Waiting;
 use aether_core::workflow::Workflow;
+use aether_effects::llm::Models;
 use jiff::Timestamp;
 
 use super::doubts::journal_of;
@@ -229,7 +230,8 @@ impl<W: Workflow> Process<'_, W> {
     /// What was provided, and the scripted models.
     fn deps(&self) -> Deps {
         let mut deps = self.settings.deps.clone();
-        if let Some(models) = scripted(&self.dispatcher) {
+        let given = deps.get::<Models>().ok();
+        if let Some(models) = scripted(&self.dispatcher, given.as_deref()) {
             deps.insert(models);
         }
         deps

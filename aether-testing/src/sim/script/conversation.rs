@@ -45,10 +45,13 @@ pub struct Reply {
     once: bool,
 }
 
+/// The model of an answer, where a script names none.
+pub(crate) const SCRIPTED: &str = "scripted";
+
 /// A reply of text: the model answers with this and calls no tool. Example at [`Sim::conversation`](crate::Sim::conversation).
 pub fn say(text: impl Into<String>) -> Reply {
     let finish_reason = Some("stop".to_owned());
-    let (model, content) = ("scripted".into(), Some(text.into()));
+    let (model, content) = (SCRIPTED.into(), Some(text.into()));
     Reply::of(Ok(ChatResponse { model, content, finish_reason, ..ChatResponse::default() }))
 }
 
@@ -86,7 +89,7 @@ pub fn call_named(tool: &str, arguments: impl Into<String>) -> Reply {
 
 fn nothing() -> Reply {
     let finish_reason = Some("tool_calls".to_owned());
-    Reply::of(Ok(ChatResponse { model: "scripted".into(), finish_reason, ..ChatResponse::default() }))
+    Reply::of(Ok(ChatResponse { model: SCRIPTED.into(), finish_reason, ..ChatResponse::default() }))
 }
 
 impl Reply {

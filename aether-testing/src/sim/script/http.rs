@@ -181,7 +181,8 @@ fn behaviour(
             tokio::time::sleep(takes).await;
             let client = cx.provided::<HttpClient>();
             let response = response.map(|response| as_recorded(&call, response, client.as_deref()));
-            effect_result(response.and_then(|response| unless_about_key(&call, response)))
+            let response = response.and_then(|response| unless_about_key(&call, response));
+            effect_result(response.and_then(|response| unless_turned_away(cx.is_sent_again(), response)))
         })
     }))
 }
@@ -205,6 +206,12 @@ fn unless_about_key(call: &HttpCall, response: HttpResponse) -> Result<HttpRespo
         true => Ok(response.unless_about_key()?),
         false => Ok(response),
     }
+}
+
+/// What the effect makes of an answer to a request that is sent again: one that the server cannot serve now says nothing
+/// about the sending before.
+fn unless_turned_away(is_sent_again: bool, response: HttpResponse) -> Result<HttpResponse, Failure> {
+    if is_sent_again { Ok(response.unless_turned_away()?) } else { Ok(response) }
 }
 
 #[cfg(test)]
