@@ -74,7 +74,8 @@ pub enum Decision {
     },
 }
 
-/// Result of [`Store::create`](crate::store::Store::create).
+/// Result of [`Store::create`](crate::store::Store::create). Where nothing was written and there is no such run, its values
+/// are deleted.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Created {
     /// The parent has ended, or another worker holds it. Nothing was written.
