@@ -95,7 +95,8 @@ macro_rules! store_suite {
                 a_creation_rests_on_its_keyed_start, queues_go_by_code, a_recoded_run_keeps_its_turn, queues_and_others_share_a_claim, runs_are_listed_by_queue,
                 single_places_go_to_queues_and_others, a_worker_gets_what_it_serves, what_workers_serve_is_listed,
                 keyed_starts_are_swapped, due_keyed_starts_are_found_in_pages, a_purged_run_leaves_its_queue $(, $also)?;
-            turns: a_start_over_a_limit_leaves_no_values;
+            turns: expired_runs_shut_no_queue_out, single_places_go_to_queues_and_the_expired,
+                a_start_over_a_limit_leaves_no_values;
         }
     };
     (@all [$($then:tt)*] $($queues:tt)*) => {

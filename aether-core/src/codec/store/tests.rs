@@ -308,5 +308,6 @@ fn claim() -> ClaimRequest {
         adopt: vec![run()],
         serves: Default::default(),
         others_first: false,
+        lapsed_first: false,
     }
 }

@@ -341,6 +341,7 @@ async fn claim(inner: &Arc<Inner>, runs: Vec<RunId>) -> Result<Vec<Lease>, Store
         adopt: runs,
         serves: inner.serves.clone(),
         others_first: false,
+        lapsed_first: false,
     };
     shared.store.claim(request).await
 }
