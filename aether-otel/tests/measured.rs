@@ -82,6 +82,7 @@ async fn a_run_that_another_worker_takes_is_a_lost_lease_and_no_error_of_the_sto
             adopt: vec![run.id().clone()],
             serves: Default::default(),
             others_first: false,
+            lapsed_first: false,
         })
         .await
         .unwrap();

@@ -87,6 +87,7 @@ fn claim(limit: usize, code: &str) -> ClaimRequest {
         adopt: Vec::new(),
         serves: Default::default(),
         others_first: false,
+        lapsed_first: false,
     }
 }
 

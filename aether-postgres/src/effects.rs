@@ -19,6 +19,10 @@ const PUT_BLOB: &str = "INSERT INTO blobs(shard, run, hash, bytes)
     SELECT $1::int2, $2::text, $3::text, $4::bytea
     WHERE NOT EXISTS (SELECT 1 FROM buckets b WHERE b.shard = $1 AND b.away) ON CONFLICT DO NOTHING";
 
+/// The values of a run that is not there.
+const DELETE_BLOBS: &str = "DELETE FROM blobs WHERE shard = $1::int2 AND run = $2::text
+    AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.shard = $1 AND r.id = $2)";
+
 const BLOB: &str = "SELECT bytes FROM blobs WHERE shard = $1::int2 AND run = $2::text AND hash = $3::text";
 
 /// Gives the run's epoch. Stores nothing unless that is $3.
@@ -42,6 +46,12 @@ impl Database {
         ask!(self, |conn| {
             conn.execute(PUT_BLOB, &[&shard(run), &run, &hash, &bytes]).await.map(|rows| rows > 0)
         })
+    }
+
+    /// Deletes the values that were stored for a run, unless it is there. Gives whether there were any: there were none also
+    /// where the run is in another database.
+    pub(crate) async fn delete_values(&self, run: &str) -> Result<bool, StoreError> {
+        ask!(self, |conn| conn.execute(DELETE_BLOBS, &[&shard(run), &run]).await.map(|rows| rows > 0))
     }
 
     /// See [`Store::blob`](aether_core::store::Store::blob).

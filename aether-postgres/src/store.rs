@@ -126,8 +126,29 @@ impl PostgresStore {
         self.shared.home()
     }
 
-    /// Creates a run, where its queue can be had.
+    /// Creates a run, where its queue can be had. Where it is refused, the values that were stored for it go.
     fn create_run(
+        &self,
+        new: NewRun,
+        ledger: Vec<LedgerEntry>,
+        decision: Option<Decision>,
+    ) -> BoxFuture<'_, Result<Created, StoreError>> {
+        let (id, creation) = (new.id.clone(), self.create_or_refuse(new, ledger, decision));
+        Box::pin(async move {
+            let created = creation.await?;
+            if matches!(created, Created::ParentLost | Created::DecisionGone | Created::OverLimit { .. }) {
+                let deleted: Result<bool, StoreError> =
+                    async { at!(self.shared, id.as_str(), |db| db.delete_values(id.as_str())) }.await;
+                // Nothing is wrong with the answer.
+                if let Err(error) = deleted {
+                    tracing::warn!(run = %id, %error, "the values of a start that was refused are left");
+                }
+            }
+            Ok(created)
+        })
+    }
+
+    fn create_or_refuse(
         &self,
         new: NewRun,
         ledger: Vec<LedgerEntry>,

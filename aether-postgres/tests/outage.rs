@@ -95,6 +95,7 @@ fn claim(name: &str, silent: Vec<SilentWorker>) -> ClaimRequest {
         adopt: Vec::new(),
         serves: Default::default(),
         others_first: false,
+        lapsed_first: false,
     }
 }
 

@@ -230,6 +230,7 @@ async fn look_for_work(store: &Arc<dyn Store>) {
         adopt: Vec::new(),
         serves: Default::default(),
         others_first: false,
+        lapsed_first: false,
     };
     assert_eq!(store.claim(claim.clone()).await.unwrap().len(), 10);
     assert_eq!(store.claim(ClaimRequest { silent, ..claim.clone() }).await.unwrap().len(), 10);
@@ -390,6 +391,7 @@ async fn a_claim_reads_no_more_of_a_long_backlog() {
         adopt: Vec::new(),
         serves: Default::default(),
         others_first: false,
+        lapsed_first: false,
     };
     for _ in 0..3 {
         assert_eq!(store.claim(claim.clone()).await.unwrap().len(), 10);

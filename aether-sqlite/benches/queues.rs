@@ -52,6 +52,7 @@ fn claim(limit: usize) -> ClaimRequest {
         adopt: Vec::new(),
         serves: Serves::ALL,
         others_first: false,
+        lapsed_first: false,
     }
 }
 

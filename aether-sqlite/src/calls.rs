@@ -82,7 +82,7 @@ impl Batch<'_> {
         };
         let stands = self.conn.prepare_cached(sql)?.exists(params![name, row::int(*revision)])?;
         match self.record(&new.id)? {
-            None if !stands => Ok(Created::DecisionGone),
+            None if !stands => self.refuse(new, Created::DecisionGone),
             _ => self.create(new),
         }
     }
@@ -98,10 +98,10 @@ impl Batch<'_> {
                 .head::<StoreError>(parent)?
                 .is_some_and(|parent| parent.epoch == epoch && !parent.status.is_terminal())
         {
-            return Ok(Created::ParentLost);
+            return self.refuse(new, Created::ParentLost);
         }
         if let Some((limit, open)) = self.over_open(new)? {
-            return Ok(Created::OverLimit { limit, open });
+            return self.refuse(new, Created::OverLimit { limit, open });
         }
         let owned = new.owner.is_some();
         let status = if owned { Status::Running } else { Status::Pending };
@@ -174,6 +174,12 @@ impl Batch<'_> {
         }
         self.remember(new.id.clone(), head);
         Ok(Created::New)
+    }
+
+    /// Refuses a run of which there is none. What was stored for it in advance goes: no purge would ever find it.
+    fn refuse(&self, new: &NewRun, why: Created) -> Result<Created, OpError> {
+        self.delete_blobs(&new.id)?;
+        Ok(why)
     }
 
     /// Creates a fork unless its id is taken, with the ledger rows of the calls that it has copied.

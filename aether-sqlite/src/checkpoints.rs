@@ -2,13 +2,14 @@
 //!
 //! Promise: nobody waits for it. SQLite copies within a commit what is left when the log is as long as it may be, and begins
 //! it anew; a thread of its own has copied most of it by then. Who cannot copy at the moment, because another process does or
-//! the disk is full, leaves it to the next one.
+//! the disk is full, leaves it to the next one. Nothing is copied of a log that was deleted or replaced.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use rusqlite::Connection;
 
+use crate::identity::FileWatch;
 use crate::reader::Job;
 use crate::sched::Sender;
 
@@ -23,6 +24,7 @@ pub(crate) struct Checkpoints {
     limit: u64,
     /// The thread that copies.
     thread: Sender<Job>,
+    watch: FileWatch,
     pass: Arc<Pass>,
     /// Bytes of events that were committed since the last pass began.
     written: u64,
@@ -43,10 +45,10 @@ struct Pass {
 
 impl Checkpoints {
     /// For a log that SQLite copies when it has `limit` pages. `thread` ends with this.
-    pub(crate) fn new(limit: u32, thread: Sender<Job>) -> Self {
+    pub(crate) fn new(limit: u32, watch: FileWatch, thread: Sender<Job>) -> Self {
         let limit = u64::from(limit);
         let (written, each) = (0, limit * PAGE / PASSES / 2);
-        Self { limit, thread, pass: Arc::default(), written, each, before: 0 }
+        Self { limit, thread, watch, pass: Arc::default(), written, each, before: 0 }
     }
 
     /// Notes a commit of so many bytes of events, and begins a pass where it is time.
@@ -59,9 +61,10 @@ impl Checkpoints {
         self.each = bytes_of_a_pass(self.limit, (self.each, self.written), (self.before, log));
         (self.written, self.before) = (0, log);
         self.pass.runs.store(true, Ordering::Release);
-        let pass = Arc::clone(&self.pass);
+        let (pass, watch) = (Arc::clone(&self.pass), self.watch.clone());
         let job: Job = Box::new(move |conn| {
-            let log = conn.ok().and_then(copy).unwrap_or_default();
+            let conn = conn.ok().filter(|_| watch.check().is_ok());
+            let log = conn.and_then(copy).unwrap_or_default();
             pass.log.store(log, Ordering::Release);
             pass.runs.store(false, Ordering::Release);
         });

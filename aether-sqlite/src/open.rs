@@ -86,13 +86,7 @@ impl Look {
 
 /// The URI of a file that does not change while it is open.
 fn unchanging(file: &Path) -> String {
-    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/-_.~".contains(byte);
-    let path = file
-        .as_os_str()
-        .as_encoded_bytes()
-        .iter()
-        .map(|byte| if plain(byte) { char::from(*byte).to_string() } else { format!("%{byte:02X}") });
-    format!("file:{}?immutable=1", path.collect::<String>())
+    format!("file:{}?immutable=1", place::in_uri(file))
 }
 
 #[cfg(unix)]

@@ -1,12 +1,15 @@
 //! Files that take the place of others: made aside, and named when they are complete.
 //!
 //! Promise: a file is made under a name that no other one has, for nobody but its owner, and is gone if it never gets its
-//! own name; no name is taken from a file unless it is asked for.
+//! own name; no name is taken from a file unless it is asked for. A path that was made absolute means the same file when the
+//! program has changed its directory.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
+
+use rusqlite::Connection;
 
 /// How many links are followed to a file, as the system does.
 const LINKS: usize = 40;
@@ -18,6 +21,50 @@ pub(crate) fn beside(path: &Path, ending: &str) -> PathBuf {
     let mut name = OsString::from(path);
     name.push(ending);
     name.into()
+}
+
+/// The path as it is meant now, whatever directory the program changes to. A name that is no path stays as it is, and so does
+/// a URI, but for the relative path in one.
+pub(crate) fn from_here(path: &Path) -> PathBuf {
+    let name = path.as_os_str().as_encoded_bytes();
+    if name.is_empty() || name == b":memory:" {
+        return path.to_owned();
+    }
+    match path.to_str().and_then(|name| name.strip_prefix("file:")) {
+        Some(uri) => from_here_in_uri(uri).unwrap_or_else(|| path.to_owned()),
+        None => std::path::absolute(path).unwrap_or_else(|_| path.to_owned()),
+    }
+}
+
+/// A URI whose relative path, behind its scheme, begins in the present directory; `None` where it has none.
+#[cfg(unix)]
+fn from_here_in_uri(uri: &str) -> Option<PathBuf> {
+    if uri.is_empty() || uri.starts_with(['/', ':', '?', '#']) {
+        return None;
+    }
+    let here = std::env::current_dir().ok()?;
+    Some(format!("file:{}/{uri}", in_uri(&here)).into())
+}
+
+#[cfg(not(unix))]
+fn from_here_in_uri(_uri: &str) -> Option<PathBuf> {
+    None
+}
+
+/// A path as it stands in a URI.
+pub(crate) fn in_uri(path: &Path) -> String {
+    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/-_.~".contains(byte);
+    let bytes = path.as_os_str().as_encoded_bytes().iter();
+    bytes
+        .map(|byte| if plain(byte) { char::from(*byte).to_string() } else { format!("%{byte:02X}") })
+        .collect()
+}
+
+/// The file that a connection has open by this path, which may be a URI.
+pub(crate) fn file_of(conn: &Connection, path: &Path) -> PathBuf {
+    let is_uri = path.as_os_str().as_encoded_bytes().starts_with(b"file:");
+    let opened = conn.path().filter(|opened| is_uri && !opened.is_empty());
+    opened.map_or_else(|| path.to_owned(), PathBuf::from)
 }
 
 /// The file that a path leads to, also where it is not there yet: logs lie beside that, and not beside a link to it.

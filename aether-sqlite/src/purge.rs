@@ -53,7 +53,7 @@ impl Batch<'_> {
     }
 
     /// Deletes the bytes that only this run stored.
-    fn delete_blobs(&self, run: &RunId) -> Result<(), OpError> {
+    pub(crate) fn delete_blobs(&self, run: &RunId) -> Result<(), OpError> {
         let only_its = "DELETE FROM aether_blobs WHERE hash IN (
             SELECT own.hash FROM aether_blob_owners AS own WHERE own.run = ?1 AND NOT EXISTS (
                 SELECT 1 FROM aether_blob_owners AS other WHERE other.hash = own.hash AND other.run <> ?1))";

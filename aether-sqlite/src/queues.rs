@@ -85,7 +85,8 @@ impl Batch<'_> {
         let limits = limits(self.conn)?;
         let codes = request.codes.iter().map(|code| code.as_str());
         let picker = Picker::new(&limits, request.now);
-        picker.serving(&request.serves).take(&mut Lanes::new(self.conn, codes), most)
+        let mut picker = picker.serving(&request.serves).lapsed_first(request.lapsed_first);
+        picker.take(&mut Lanes::new(self.conn, codes), most)
     }
 
     /// Whether a run that was chosen may be claimed: one outside of queues always, and else if there is a slot for it. A run
@@ -189,11 +190,13 @@ struct Lanes<'c> {
     codes: BTreeSet<&'c str>,
     /// Numbers of runs that cannot be read. They stay where they are, and are no part of what can be taken.
     damaged: BTreeSet<i64>,
+    /// Numbers of runs that were taken. Their rows say so only when they are leased.
+    taken: BTreeSet<i64>,
 }
 
 impl<'c> Lanes<'c> {
     fn new(conn: &'c Connection, codes: impl IntoIterator<Item = &'c str>) -> Self {
-        Self { conn, codes: codes.into_iter().collect(), damaged: BTreeSet::new() }
+        Self { conn, codes: codes.into_iter().collect(), damaged: BTreeSet::new(), taken: BTreeSet::new() }
     }
 
     fn execute(&self, sql: &str, params: impl rusqlite::Params) -> Result<usize, OpError> {
@@ -339,8 +342,9 @@ impl QueueTable for Lanes<'_> {
         let lapsed = row::readable(rows, most, "a run that has expired", |row| {
             let (no, queue, key) = (row.get(0)?, row.get(1)?, row.get(2)?);
             let place = QueuePlace { queue, key, priority: 0 };
-            let is_taken = serves.takes(Some(&place)) && self.is_readable(no)?;
-            Ok(is_taken.then_some((no, place)))
+            let is_wanted = serves.takes(Some(&place)) && !self.taken.contains(&no);
+            let is_wanted = is_wanted && self.is_readable(no)?;
+            Ok(is_wanted.then_some((no, place)))
         })?;
         lapsed.iter().try_for_each(|(no, place)| self.take(no, place))?;
         Ok(lapsed.into_iter().map(|(no, _)| no).collect())
@@ -392,7 +396,14 @@ impl QueueTable for Lanes<'_> {
         Ok(self.code(queue, key, true, "")?.is_some())
     }
 
+    fn has_lapsed(&mut self, run: &i64, now: Timestamp) -> Result<bool, OpError> {
+        let mut lapsed =
+            self.conn.prepare_cached("SELECT 1 FROM aether_runs WHERE no = ?1 AND lapses_at <= ?2")?;
+        Ok(lapsed.exists(params![run, now.as_microsecond()])?)
+    }
+
     fn take(&mut self, run: &i64, place: &QueuePlace) -> Result<(), OpError> {
+        self.taken.insert(*run);
         self.execute("UPDATE aether_runs SET ready = NULL WHERE no = ?1", [run])?;
         self.settle(&place.queue, &place.key)
     }

@@ -231,6 +231,9 @@ impl Reader {
                 job(Ok(conn));
             }
         }
+        if let Some(conn) = &conn {
+            self.watch.before_close(conn);
+        }
     }
 
     fn connect(&self) -> Result<Connection, StoreError> {

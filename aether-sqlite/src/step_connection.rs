@@ -22,6 +22,7 @@ use aether_core::store::{Append, AppendError, Rollback, StoreError, Work};
 
 use crate::batch::Batch;
 use crate::error::{AppendOpError, OpError, is_transient, translate};
+use crate::identity::FileWatch;
 use crate::options::SqliteOptions;
 use crate::{open, schema};
 
@@ -70,6 +71,11 @@ impl StepConnection {
         let guard = Arc::new(Guard { own: schema::own_names()?, ..Guard::default() });
         guard.watch(&mut conn)?;
         Ok(Self { conn: Rc::new(conn), guard })
+    }
+
+    /// Closes the connection.
+    pub(crate) fn close(self, watch: &FileWatch) {
+        watch.before_close(&self.conn);
     }
 
     /// The transactions of this connection.

@@ -42,8 +42,8 @@ use crate::spent::{TakeBack, ways_back};
 use crate::worker_locks::WorkerLocks;
 use crate::writer::WriterConfig;
 use crate::{
-    codes, damage, keyed_starts, list, open, prepare, queues, reader, reservations, schedules, streams,
-    waits, writer,
+    codes, damage, keyed_starts, list, open, place, prepare, queues, reader, reservations, schedules,
+    streams, waits, writer,
 };
 
 /// A store in one SQLite file. Dropping it flushes what is queued.
@@ -63,7 +63,8 @@ pub struct SqliteStore {
 }
 
 impl SqliteStore {
-    /// Opens the file at `path`, creating it if it is missing.
+    /// Opens the file at `path`, creating it if it is missing. A relative path begins in the directory that is the present one
+    /// now, wherever the program goes later.
     ///
     /// # Errors
     /// [`StoreError::Open`] when the file cannot be opened or has tables of another program in `aether_`, and
@@ -90,22 +91,25 @@ impl SqliteStore {
     pub fn open_with(path: impl AsRef<Path>, options: SqliteOptions) -> Result<Self, StoreError> {
         let path = path.as_ref();
         let name: Arc<str> = format!("sqlite {}", path.display()).into();
-        let conn = open::open(path, &name, &options)?;
+        // Connections are opened later, too.
+        let path = place::from_here(path);
+        let conn = open::open(&path, &name, &options)?;
+        let file = place::file_of(&conn, &path);
         // The store's own tables have no foreign keys; one of another table must not hold a purge up.
         conn.pragma_update(None, "foreign_keys", false).map_err(|error| translate(&error, &name))?;
         let no_thread = |error: std::io::Error| StoreError::Open {
             store: name.to_string(),
             reason: format!("no thread could be started: {error}"),
         };
-        let watch = FileWatch::new(path, &name);
-        let readers = Readers::start(path, &watch, &name, &options, Opened::ToWork).map_err(no_thread)?;
+        let watch = FileWatch::new(&file, &name);
+        let readers = Readers::start(&path, &watch, &name, &options, Opened::ToWork).map_err(no_thread)?;
         let copying = readers.thread().map_err(no_thread)?;
         let (queue, ops) = unbounded();
         let (ready, begun) = unbounded();
         let batches = Arc::<BatchCounter>::default();
         let (give_back, back) = ways_back();
         let config = WriterConfig {
-            path: path.to_owned(),
+            path: path.clone(),
             store: name.clone(),
             options: options.clone(),
             watch,
@@ -116,10 +120,9 @@ impl SqliteStore {
         let serving = move || writer::serve(conn, &config, &ops, copying, &ready);
         let writer = spawn("aether-sqlite-writer", serving).map_err(no_thread)?;
         begun.recv().unwrap_or_else(|_| Err(gone(&name)))?;
-        let locks = Arc::new(WorkerLocks::beside(path));
+        let locks = Arc::new(WorkerLocks::beside(&file));
         let writer = Mutex::new(Some(writer));
         let is_read_only = false;
-        let path = path.to_owned();
         Ok(Self { name, is_read_only, path, options, ops: queue, writer, readers, locks, batches, back })
     }
 
@@ -149,6 +152,8 @@ impl SqliteStore {
     pub fn open_read_only(path: impl AsRef<Path>) -> Result<Self, StoreError> {
         let path = path.as_ref();
         let name: Arc<str> = format!("sqlite {}", path.display()).into();
+        let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        let path = path.as_path();
         let refused = |reason: String| StoreError::Open { store: name.to_string(), reason };
         // Of two connections that are closed at once, neither is the last, and what SQLite made beside the file would stay.
         let options = SqliteOptions { readers: 1, ..SqliteOptions::default() };

@@ -3,7 +3,7 @@
 //! Promise: appends take effect in the order in which they were queued; nothing is answered before the commit that
 //! decides it. A batch that cannot be written for the moment (a full disk, a locked file, an I/O error) is rolled back
 //! and tried again, its appends in their order, until it is written or the store closes. Nothing is answered as written
-//! by a transaction that began after the file was deleted or replaced. While a caller waits, a batch
+//! by a transaction that began after the file or a log of it was deleted or replaced, and then nothing is written at the end. While a caller waits, a batch
 //! is committed as soon as the queue is empty; while none does, it stays open for a moment to take in more. A unit of
 //! work has a transaction of its own, between two batches.
 
@@ -128,14 +128,14 @@ pub(crate) fn serve(
     copying: Sender<Job>,
     ready: &Sender<Result<(), StoreError>>,
 ) {
-    let WriterConfig { store, options, .. } = config;
-    let step_connection = OnceCell::new();
+    let WriterConfig { store, options, watch, .. } = config;
+    let step_connection = OnceCell::<StepConnection>::new();
     let closers = match Batch::new(&conn, store, options.lock_patience) {
         Ok(batch) => {
             let _opener_gone = ready.send(Ok(()));
             let mut writer = Writer {
                 batch,
-                checkpoints: Checkpoints::new(options.checkpoint_pages, copying),
+                checkpoints: Checkpoints::new(options.checkpoint_pages, watch.clone(), copying),
                 queue,
                 config,
                 options,
@@ -164,9 +164,15 @@ pub(crate) fn serve(
     };
     // This connection closes last: the one that does copies the log into the file and deletes it, and of connections that
     // close at the same time none finds itself to be the last.
-    drop(step_connection);
+    if let Some(step_connection) = step_connection.into_inner() {
+        step_connection.close(watch);
+    }
     config.readers.wait();
-    copy_log(&conn, store);
+    match watch.check() {
+        Ok(()) => copy_log(&conn, store),
+        Err(lost) => tracing::error!(error = %lost, "the store closes without copying its log"),
+    }
+    watch.before_close(&conn);
     if let Err((_, error)) = conn.close() {
         tracing::warn!(%store, %error, "closing the file failed; everything acknowledged is in it");
     }

@@ -217,6 +217,7 @@ impl World {
             adopt: Vec::new(),
             serves: serves.clone(),
             others_first: self.dice.roll(2) == 0,
+            lapsed_first: self.dice.roll(2) == 0,
         };
         let key = |lease: &Lease| (lease.run.clone(), lease.taken_from.clone());
         let leases = self

@@ -331,6 +331,42 @@ async fn nothing_is_acknowledged_after_the_file_was_deleted_or_replaced() {
     }
 }
 
+/// What others have written since would be damaged: the log of this store is not one of the file any more.
+#[tokio::test]
+async fn a_store_that_has_lost_its_log_changes_nothing_as_it_closes() {
+    for lost in [&["db-wal", "db-shm"][..], &["db-wal"], &["db-shm"]] {
+        let file = File::new().await;
+        let store = file.open();
+        queue(&store, append("a", 1, 1, frame("event"))).await.unwrap().unwrap();
+        store.load(&id("a"), 0).await.unwrap();
+        lost.iter().for_each(|log| std::fs::remove_file(file.path.with_extension(log)).unwrap());
+        let before = std::fs::read(&file.path).unwrap();
+        let refused = queue(&store, append("a", 1, 2, frame("event"))).await.unwrap();
+        assert!(matches!(refused, Err(AppendError::Store(StoreError::Lost { .. }))), "{lost:?}: {refused:?}");
+        store.close().await.unwrap();
+        drop(store);
+        assert!(std::fs::read(&file.path).unwrap() == before, "{lost:?}: the file was changed by the close");
+    }
+}
+
+/// The locks of writers are in it: a process that opens the file would write at the same time.
+#[tokio::test]
+async fn nothing_is_written_without_the_index_of_the_log() {
+    let file = File::new().await;
+    let store = file.open();
+    queue(&store, append("a", 1, 1, frame("event"))).await.unwrap().unwrap();
+    std::fs::remove_file(file.path.with_extension("db-shm")).unwrap();
+    let lost = queue(&store, append("a", 1, 2, frame("event"))).await.unwrap().unwrap_err();
+    let says = lost.to_string();
+    assert!(matches!(lost, AppendError::Store(StoreError::Lost { .. })), "{says}");
+    assert!(says.contains("agent.db-shm was deleted") && says.contains("and start again"), "{says}");
+    store.close().await.unwrap();
+    // It is made anew.
+    let store = file.open();
+    queue(&store, append("a", 1, 2, frame("event"))).await.unwrap().unwrap();
+    assert_eq!(store.load(&id("a"), 0).await.unwrap().len(), 3);
+}
+
 #[tokio::test]
 async fn a_file_that_is_moved_away_and_back_is_written_again() {
     let file = File::new().await;

@@ -119,6 +119,7 @@ async fn take_over(store: &dyn Store, run: &RunId) -> Lease {
             adopt: vec![run.clone()],
             serves: Default::default(),
             others_first: false,
+            lapsed_first: false,
         };
         // The holder may renew between the two.
         if let Some(lease) = store.claim(request).await.unwrap().pop() {

@@ -182,6 +182,7 @@ async fn a_due_run_says_whether_a_worker_can_take_it() {
         adopt: vec![due.id().clone()],
         serves: Default::default(),
         others_first: false,
+        lapsed_first: false,
     };
     let mut leases = store.claim(request).await.unwrap();
     assert_eq!(leases.len(), 1, "{:?} {:?}", store.run(due.id()).await, client.workers().await);

@@ -2,12 +2,14 @@
 //!
 //! Promise: without a codec nothing is encoded, and what is encoded is told from what is not.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use futures_util::future::{BoxFuture, ready};
 
 use crate::codec::seal::Seal;
 use crate::codec::subjects::Subjects;
+use crate::sched::Mutex;
 use crate::store::api::Store;
 use crate::vocabulary::codec::{PayloadCodec, PayloadOwner, PayloadPlace};
 use crate::vocabulary::id::RunId;
@@ -33,12 +35,14 @@ pub struct CodedStore {
     pub(super) inner: Arc<dyn Store>,
     pub(super) seal: Seal,
     pub(super) subjects: Arc<Subjects>,
+    /// Schedules of which it was said that they are erased.
+    pub(super) erased: Mutex<BTreeSet<String>>,
 }
 
 impl CodedStore {
     /// Puts `codec` in front of `inner`. Without one, nothing is encoded, and what is encoded is told apart from what is not.
     pub fn new(inner: Arc<dyn Store>, codec: Option<Arc<dyn PayloadCodec>>) -> Self {
-        Self { inner, seal: Seal(codec), subjects: Arc::default() }
+        Self { inner, seal: Seal(codec), subjects: Arc::default(), erased: Mutex::default() }
     }
 }
 

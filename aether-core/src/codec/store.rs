@@ -498,13 +498,10 @@ impl Store for CodedStore {
 
     fn put_schedule(
         &self,
-        mut schedule: ScheduleRecord,
+        schedule: ScheduleRecord,
         replaces: u64,
     ) -> BoxFuture<'_, Result<bool, StoreError>> {
-        match self.seal.seal_schedule(&mut schedule) {
-            Ok(()) => self.inner.put_schedule(schedule, replaces),
-            Err(error) => failed(error),
-        }
+        Box::pin(self.put_sealed_schedule(schedule, replaces))
     }
 
     fn schedules(
@@ -518,11 +515,7 @@ impl Store for CodedStore {
 
     fn schedule(&self, name: &str) -> BoxFuture<'_, Result<Option<ScheduleRecord>, StoreError>> {
         let schedule = self.inner.schedule(name);
-        Box::pin(async move {
-            let mut schedule = schedule.await?;
-            schedule.iter_mut().try_for_each(|schedule| self.seal.open_schedule(schedule))?;
-            Ok(schedule)
-        })
+        Box::pin(async move { schedule.await?.map(|schedule| self.open_named(schedule)).transpose() })
     }
 
     fn due_schedules(&self, query: DueSchedules) -> BoxFuture<'_, Result<Vec<ScheduleRecord>, StoreError>> {

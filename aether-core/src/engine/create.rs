@@ -257,7 +257,8 @@ async fn create_and_launch(inner: &Arc<Inner>, new: NewRunOf, under: Under) -> R
     let (launched, answer) = match known {
         Either::Left((birth, creation)) => (Some(launch(birth)), creation.await),
         Either::Right(Ok(Created::New)) => {
-            // An older run of this id may have been purged since its values were stored, and they with it.
+            // An older run of this id may have been purged since its values were stored, or another start of it refused, and
+            // they went with that.
             let stored = store_values(inner, &run, &large_values).await;
             (stored.is_ok().then(|| launch(None)), stored.map(|()| Created::New))
         }

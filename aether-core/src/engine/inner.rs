@@ -129,6 +129,8 @@ pub(crate) struct Inner {
     pub(crate) serves: Serves,
     /// Whether the next claim gives the place that is left over to runs outside of queues.
     pub(crate) others_first: AtomicBool,
+    /// As well for runs that have lapsed, among those of queues.
+    pub(crate) lapsed_first: AtomicBool,
 }
 
 /// Times and sizes of an engine.

@@ -196,6 +196,7 @@ impl EngineBuilder {
             settings: self.settings,
             serves,
             others_first: false.into(),
+            lapsed_first: false.into(),
         })
     }
 }

@@ -159,6 +159,7 @@ pub(super) async fn claim(inner: &Arc<Inner>, only: Option<RunId>) -> Result<usi
         adopt: Vec::new(),
         serves: inner.serves.clone(),
         others_first,
+        lapsed_first: inner.lapsed_first.load(Ordering::Relaxed),
     };
     let leases = shared.store.claim(request).await;
     let answered = shared.environment.monotonic();
@@ -172,6 +173,8 @@ pub(super) async fn claim(inner: &Arc<Inner>, only: Option<RunId>) -> Result<usi
     let claimed = leases.iter().filter(is_meant).count();
     if claimed > 0 {
         inner.others_first.store(!others_first, Ordering::Relaxed);
+        // At every other turn, so that each of the two goes with each of the others.
+        inner.lapsed_first.fetch_xor(others_first, Ordering::Relaxed);
     }
     let loading = launch_claimed(inner, leases, admission);
     if let Some(run) = only {

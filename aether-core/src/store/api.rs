@@ -209,7 +209,10 @@ pub trait Store: Any + Send + Sync + Debug {
     /// Creates a run unless its id is taken; run and first frame are written together. Durable when it answers. It is
     /// queued before this function returns, so that appends to the new run may follow at once. With a
     /// [`NewRun::parent_epoch`] the write itself checks that the parent is open and at that epoch, so that a worker that
-    /// lost the parent creates no child of it; a run that exists is answered in any case.
+    /// lost the parent creates no child of it; a run that exists is answered in any case. Where the run is refused and there is
+    /// none of its id, whatever was stored for that id with [`Store::put_blob`] is deleted with the refusal. This goes for
+    /// every function that creates runs; who is answered [`Created::New`] stores such values once more, in case that another
+    /// start of the same id was refused meanwhile.
     fn create(&self, new: NewRun) -> BoxFuture<'_, Result<Created, StoreError>>;
 
     /// As [`Store::create`], and tells through `notice` as soon as it is certain that the run is new, unless the write

@@ -77,8 +77,8 @@ pub enum StoreError {
         /// What is damaged, and where.
         reason: String,
     },
-    /// The store's file was deleted or replaced while it was open. What is written from then on would be lost with it,
-    /// so that nothing is written.
+    /// The store's file, or one of those that belong to it, was deleted or replaced while it was open. What is written from
+    /// then on would be lost, or damage what others write, so that nothing is written.
     #[error("store {store} has lost its file: {reason}")]
     Lost {
         /// Kind and place of the store, as [`Store::describe`](crate::store::api::Store::describe) says it.

@@ -62,7 +62,8 @@ pub trait QueueTable: QueueCounts {
     /// until a time after `latest` that is not [`Timestamp::MAX`].
     fn promote(&mut self, now: Timestamp, latest: Timestamp, most: usize) -> Result<(), Self::Error>;
 
-    /// Runs that `serves` allows, whose first turn was not granted, and that have expired or were asked to end.
+    /// Takes runs that `serves` allows, whose first turn was not granted, and that have expired or were asked to end, out of
+    /// their lanes. What this claim has taken before is not among them.
     fn lapsed(&mut self, now: Timestamp, most: usize, serves: &Serves)
     -> Result<Vec<Self::Run>, Self::Error>;
 
@@ -79,6 +80,12 @@ pub trait QueueTable: QueueCounts {
 
     /// Whether a lane holds a run that has begun, whoever can advance it.
     fn has_begun(&mut self, queue: &str, key: &str) -> Result<bool, Self::Error>;
+
+    /// Whether a run that has not begun has lapsed, as for [`QueueTable::lapsed`]: it is taken, but not to begin. A store that
+    /// gives none of those as the best of a lane has none, which is the default.
+    fn has_lapsed(&mut self, _run: &Self::Run, _now: Timestamp) -> Result<bool, Self::Error> {
+        Ok(false)
+    }
 
     /// Takes a run out of its lane, and notes whether the lane is still active.
     fn take(&mut self, run: &Self::Run, place: &QueuePlace) -> Result<(), Self::Error>;
@@ -131,6 +138,7 @@ pub struct Picker<'l> {
     limits: &'l [Limit],
     now: Timestamp,
     serves: &'l Serves,
+    lapsed_first: bool,
     /// How many more runs may have a slot, by limit and scope.
     room: BTreeMap<(usize, QueueScope), u64>,
 }
@@ -151,10 +159,16 @@ pub fn places_of_queues(limit: usize, others: usize, others_first: bool) -> usiz
     limit.saturating_sub(others).max(half)
 }
 
+/// How many of `limit` places for runs of queues are for those that have lapsed, while queues have something: half. Of an odd
+/// number the place that is left over goes to a queue, unless it is the turn of those that have lapsed.
+pub fn places_of_lapsed(limit: usize, lapsed_first: bool) -> usize {
+    if lapsed_first { limit.div_ceil(2) } else { limit / 2 }
+}
+
 impl<'l> Picker<'l> {
     /// One claim at `now`, of a worker that takes all runs.
     pub fn new(limits: &'l [Limit], now: Timestamp) -> Self {
-        Self { limits, now, serves: &Serves::ALL, room: BTreeMap::new() }
+        Self { limits, now, serves: &Serves::ALL, lapsed_first: false, room: BTreeMap::new() }
     }
 
     /// Takes only runs that `serves` allows.
@@ -162,7 +176,13 @@ impl<'l> Picker<'l> {
         Self { serves, ..self }
     }
 
-    /// Takes at most `limit` runs.
+    /// Gives the odd place to runs that have lapsed, or not; see [`places_of_lapsed`].
+    pub fn lapsed_first(self, lapsed_first: bool) -> Self {
+        Self { lapsed_first, ..self }
+    }
+
+    /// Takes at most `limit` runs. Those that have lapsed get half of the places, and what queues leave: they are only ended,
+    /// and however many they are, they keep no other run waiting.
     ///
     /// # Errors
     /// Those of the store.
@@ -172,8 +192,9 @@ impl<'l> Picker<'l> {
         limit: usize,
     ) -> Result<Vec<TakenRun<T::Run>>, T::Error> {
         table.promote(self.now, aside_at_most(self.limits, self.now), PROMOTED)?;
-        let lapsed = table.lapsed(self.now, limit, self.serves)?;
-        let mut taken: Vec<_> = lapsed.into_iter().map(|run| TakenRun { run, slot: false }).collect();
+        let share = places_of_lapsed(limit, self.lapsed_first);
+        let mut taken = self.lapsed(table, share)?;
+        let may_have_more = taken.len() >= share;
         let mut queues = if taken.len() < limit { table.queues()? } else { Vec::new() };
         queues.retain(|queue| self.serves.takes_queue(queue));
         let serving = |queue| Serving { queue, after: None, begun: false, passed_over: 0 };
@@ -182,11 +203,22 @@ impl<'l> Picker<'l> {
             && let Some(mut serving) = queues.pop_front()
         {
             if let Some(run) = self.next(table, &mut serving)? {
-                taken.push(TakenRun { run, slot: true });
+                taken.push(run);
                 queues.push_back(serving);
             }
         }
+        if may_have_more && taken.len() < limit {
+            taken.extend(self.lapsed(table, limit.saturating_sub(taken.len()))?);
+        }
         Ok(taken)
+    }
+
+    fn lapsed<T: QueueTable>(&self, table: &mut T, most: usize) -> Result<Vec<TakenRun<T::Run>>, T::Error> {
+        if most == 0 {
+            return Ok(Vec::new());
+        }
+        let lapsed = table.lapsed(self.now, most, self.serves)?;
+        Ok(lapsed.into_iter().map(|run| TakenRun { run, slot: false }).collect())
     }
 
     /// Takes one run that the caller has chosen: whether the limits let it have a slot.
@@ -214,7 +246,7 @@ impl<'l> Picker<'l> {
         &mut self,
         table: &mut T,
         serving: &mut Serving,
-    ) -> Result<Option<T::Run>, T::Error> {
+    ) -> Result<Option<TakenRun<T::Run>>, T::Error> {
         // Every lane up to `after` was served and has moved behind it, or cannot be served by this claim.
         while let Some(lane) = table.lane(&serving.queue, serving.after.as_ref(), serving.begun)? {
             let place = QueuePlace { queue: serving.queue.clone(), key: lane.key.clone(), priority: 0 };
@@ -227,10 +259,16 @@ impl<'l> Picker<'l> {
                 table.settle(&place.queue, &place.key)?;
                 continue;
             };
+            // It takes up a turn of its key, but no slot and no start.
+            if is_new && table.has_lapsed(&run, self.now)? {
+                table.take(&run, &place)?;
+                self.charge(table, &place, lane.time)?;
+                return Ok(Some(TakenRun { run, slot: false }));
+            }
             let Some(blocked) = self.blocked(table, &place, is_new)? else {
                 table.take(&run, &place)?;
                 self.grant(table, &place, is_new, lane.time)?;
-                return Ok(Some(run));
+                return Ok(Some(TakenRun { run, slot: true }));
             };
             let is_start = matches!(blocked.limit.kind, LimitKind::Starts { .. });
             // A run that has begun needs no start: the next best of those.
@@ -240,7 +278,7 @@ impl<'l> Picker<'l> {
             {
                 table.take(&run, &place)?;
                 self.grant(table, &place, false, lane.time)?;
-                return Ok(Some(run));
+                return Ok(Some(TakenRun { run, slot: true }));
             }
             match (blocked.limit.pattern.is_whole_queue(), is_start) {
                 (true, false) => return Ok(None),
@@ -345,7 +383,6 @@ impl<'l> Picker<'l> {
         is_new: bool,
         began: i64,
     ) -> Result<(), T::Error> {
-        let mut weight = None;
         for (no, limit) in self.limits.iter().enumerate() {
             let Some(scope) = limit.pattern.scope(place) else { continue };
             match limit.kind {
@@ -357,12 +394,20 @@ impl<'l> Picker<'l> {
                 LimitKind::Starts { n, .. } if is_new => {
                     table.count_start(&counter(limit, &scope), n, self.now)?
                 }
-                // The pattern with the most segments counts; of two, the one without `*`.
-                LimitKind::Weight(n) => weight = weight.max(Some((precision(limit), n))),
                 _ => {}
             }
         }
-        let weight = i64::from(weight.map_or(1, |(_, n)| n).max(1));
+        self.charge(table, place, began)
+    }
+
+    /// Raises the virtual time of the key by a turn.
+    fn charge<T: QueueTable>(&self, table: &mut T, place: &QueuePlace, began: i64) -> Result<(), T::Error> {
+        // The pattern with the most segments counts; of two, the one without `*`.
+        let weights = self.limits.iter().filter_map(|limit| match limit.kind {
+            LimitKind::Weight(n) if limit.pattern.scope(place).is_some() => Some((precision(limit), n)),
+            _ => None,
+        });
+        let weight = i64::from(weights.max().map_or(1, |(_, n)| n).max(1));
         table.charge(&place.queue, &place.key, began, began.saturating_add(TURN / weight))
     }
 }

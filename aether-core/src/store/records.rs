@@ -74,7 +74,8 @@ pub enum Decision {
     },
 }
 
-/// Result of [`Store::create`](crate::store::Store::create).
+/// Result of [`Store::create`](crate::store::Store::create). Where nothing was written and there is no such run, its values
+/// are deleted.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Created {
     /// The parent has ended, or another worker holds it. Nothing was written.
@@ -191,6 +192,9 @@ pub struct ClaimRequest {
     /// Of an odd number of places, whether runs outside of queues get the one that is left over. Who claims takes turns with
     /// it, so that one place at a time does not always go to a queue.
     pub others_first: bool,
+    /// Of an odd number of places for runs of queues, whether those that have lapsed get the one that is left over, while
+    /// queues have something. Who claims takes turns with it as well.
+    pub lapsed_first: bool,
 }
 
 /// The right to advance a run, for as long as its worker renews. Appends carry its epoch, so that a worker that lost the

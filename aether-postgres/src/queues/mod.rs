@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use aether_core::id::{CodeId, RunId};
 use aether_core::queue::{QueuePlace, Serves};
-use aether_core::store::queueing::{Picker, aside_at_most, counter};
+use aether_core::store::queueing::{Picker, aside_at_most, counter, places_of_lapsed};
 use aether_core::store::{ClaimRequest, Lease, Limit, LimitKind, StoreError};
 use jiff::Timestamp;
 
@@ -56,7 +56,7 @@ static CLAIM_LAPSED: LazyLock<String> = LazyLock::new(|| sql::claim_lapsed(true)
 static CLAIM_LAPSED_UNLOCKED: LazyLock<String> = LazyLock::new(|| sql::claim_lapsed(false));
 
 impl Database {
-    /// Claims runs of queues, and runs of queues that have lapsed.
+    /// Claims runs of queues, and runs of queues that have lapsed: of these no more than half while queues have something.
     pub(crate) async fn claim_queued<'d>(
         &'d self,
         request: &ClaimRequest,
@@ -67,23 +67,42 @@ impl Database {
         if codes.is_empty() || limit == 0 || !request.serves.takes_queues() {
             return Ok(Vec::new());
         }
-        let (names, patterns) = (serves::names(&request.serves), serves::patterns(&request.serves));
+        let names = serves::names(&request.serves);
         let (queued, lapsed) = ask!(self, |conn| {
             let found = conn.query_opt(sql::WORK, &[&now, &codes, &names]).await?;
             found.map_or(Ok((false, false)), |row| Ok((get(&row, 0)?, get(&row, 1)?)))
         })?;
         let mut leases = Vec::new();
-        if lapsed {
-            let sql = if self.options.portable { &CLAIM_LAPSED_UNLOCKED } else { &CLAIM_LAPSED };
-            let params: [Param<'_>; 4] = [&codes, &now, &number(limit), &patterns];
-            leases.extend(self.claim_with(sql, &request.worker, &params, given).await?.0);
-            if let Err(error) = self.leave_lanes(&leases).await {
-                tracing::warn!(%error, "keys whose runs have lapsed could not be noted as idle");
-            }
+        let share = if queued { places_of_lapsed(limit, request.lapsed_first) } else { limit };
+        if lapsed && share > 0 {
+            leases.extend(self.claim_lapsed(request, &codes, share, given).await?);
         }
+        let has_more_lapsed = lapsed && leases.len() >= share;
         let room = limit.saturating_sub(leases.len());
         if queued && room > 0 {
             leases.extend(self.claim_ready(request, &codes, room, given).await?);
+        }
+        let room = limit.saturating_sub(leases.len());
+        if has_more_lapsed && room > 0 {
+            leases.extend(self.claim_lapsed(request, &codes, room, given).await?);
+        }
+        Ok(leases)
+    }
+
+    /// Claims runs of queues that have lapsed, to be ended.
+    async fn claim_lapsed<'d>(
+        &'d self,
+        request: &ClaimRequest,
+        codes: &[&str],
+        limit: usize,
+        given: &mut Given<'d>,
+    ) -> Result<Vec<Lease>, StoreError> {
+        let sql = if self.options.portable { &CLAIM_LAPSED_UNLOCKED } else { &CLAIM_LAPSED };
+        let (now, patterns) = (row::micros(request.now), serves::patterns(&request.serves));
+        let params: [Param<'_>; 4] = [&codes, &now, &number(limit), &patterns];
+        let (leases, _) = self.claim_with(sql, &request.worker, &params, given).await?;
+        if let Err(error) = self.leave_lanes(&leases).await {
+            tracing::warn!(%error, "keys whose runs have lapsed could not be noted as idle");
         }
         Ok(leases)
     }
@@ -413,7 +432,8 @@ impl Lanes {
         limit: usize,
     ) -> Result<(), OpError> {
         let (queues, keys): (Vec<String>, Vec<String>) = self.uncounted.iter().cloned().unzip();
-        let rows = transaction.query(sql::HEADS, &[&queues, &keys, &codes, &number(limit)]).await?;
+        let rows =
+            transaction.query(sql::HEADS, &[&queues, &keys, &codes, &number(limit), &self.now]).await?;
         for found in &rows {
             let (queue, key): (String, String) = (get(found, 0)?, get(found, 1)?);
             let Some(lane) = self.lane_mut(&queue, &key) else { continue };

@@ -114,17 +114,19 @@ pub(crate) static LANES: LazyLock<String> = LazyLock::new(|| {
 
 /// The first runs of lanes: $1 queues, $2 keys, $3 codes, $4 how many of each. Where one key has most of what waits, the
 /// planner would rather read all open runs of a code and sort them: what is looked up of a run is kept behind `OFFSET 0`, so
-/// that the index that has them in order comes first.
+/// that the index that has them in order comes first. Of those that are found, the ones that have lapsed until $5 are left out
+/// behind the search: they are to be ended, and however many they are, they make it no longer.
 pub(crate) const HEADS: &str = "
 SELECT n.queue, n.key, b.begun, h.rank, h.place, h.shard, h.run
 FROM unnest($1::text[], $2::text[]) AS n(queue, key)
     CROSS JOIN unnest(ARRAY[true, false]) AS b(begun) CROSS JOIN unnest($3::text[]) AS k(code)
-    CROSS JOIN LATERAL (SELECT d.rank, d.place, d.shard, d.run FROM due d
-        CROSS JOIN LATERAL (SELECT o.code, o.owner, o.status, o.parked FROM runs o
+    CROSS JOIN LATERAL (SELECT d.rank, d.place, d.shard, d.run, r.lapses_at FROM due d
+        CROSS JOIN LATERAL (SELECT o.code, o.owner, o.status, o.parked, o.lapses_at FROM runs o
             WHERE o.shard = d.shard AND o.id = d.run OFFSET 0) r
         WHERE d.queue = n.queue AND d.queue_key = n.key AND d.begun = b.begun AND d.code = k.code
             AND d.ready IS NOT NULL AND r.owner IS NULL AND r.status < 3 AND NOT r.parked AND r.code = d.code
-        ORDER BY d.rank, d.place LIMIT $4::int8) h";
+        ORDER BY d.rank, d.place LIMIT $4::int8) h
+WHERE b.begun OR h.lapses_at IS NULL OR h.lapses_at > $5::int8";
 
 /// How many runs of each scope there are that a condition holds for, counted up to a number.
 pub(crate) fn counts(condition: &str) -> String {

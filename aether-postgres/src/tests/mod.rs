@@ -177,6 +177,7 @@ fn request(name: &str, now: i64) -> ClaimRequest {
         adopt: Vec::new(),
         serves: Default::default(),
         others_first: false,
+        lapsed_first: false,
     }
 }
 

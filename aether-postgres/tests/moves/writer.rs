@@ -222,6 +222,7 @@ impl Writer {
                 adopt: Vec::new(),
                 serves: Default::default(),
                 others_first: false,
+                lapsed_first: false,
             };
             let leases = match self.store.claim(request).await {
                 // What it got is found by the next one.

@@ -87,5 +87,6 @@ pub(crate) fn claim(worker: &str, now: u64) -> ClaimRequest {
         adopt: Vec::new(),
         serves: Default::default(),
         others_first: false,
+        lapsed_first: false,
     }
 }

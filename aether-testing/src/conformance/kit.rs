@@ -150,6 +150,7 @@ pub(super) fn claim(name: &str, now: u64) -> ClaimRequest {
         adopt: Vec::new(),
         serves: Default::default(),
         others_first: false,
+        lapsed_first: false,
     }
 }
 

@@ -54,6 +54,7 @@ pub mod runs;
 pub mod schedules;
 pub mod streams;
 mod suite;
+pub mod turns;
 pub mod waits;
 
 pub use suite::{Checking, Fixture, Opening, boxed, check};

@@ -14,21 +14,21 @@ use aether_core::store::{
 use super::kit::{Hand, at, becomes, claim, code, json, message, names, new_run, run_id, takeover, worker};
 
 /// A run that was created at second `now` and waits in queue `q`.
-fn queued(name: &str, key: &str, now: u64) -> NewRun {
+pub(super) fn queued(name: &str, key: &str, now: u64) -> NewRun {
     let place = QueuePlace { queue: "q".into(), key: key.into(), priority: 0 };
     let terms = StartTerms { queue: Some(place), ..StartTerms::default() };
     NewRun { terms, owner: None, at: at(now), ..new_run(name) }
 }
 
-async fn create(store: &Arc<dyn Store>, new: NewRun) {
+pub(super) async fn create(store: &Arc<dyn Store>, new: NewRun) {
     assert_eq!(store.create(new).await, Ok(Created::New));
 }
 
-async fn set(store: &Arc<dyn Store>, pattern: &str, kind: LimitKind) {
+pub(super) async fn set(store: &Arc<dyn Store>, pattern: &str, kind: LimitKind) {
     store.put_limit(Limit::new(pattern, kind).unwrap()).await.unwrap();
 }
 
-async fn take(store: &Arc<dyn Store>, now: u64, limit: usize) -> Vec<Lease> {
+pub(super) async fn take(store: &Arc<dyn Store>, now: u64, limit: usize) -> Vec<Lease> {
     store.claim(ClaimRequest { limit, ..claim("first", now) }).await.unwrap()
 }
 
@@ -38,7 +38,7 @@ async fn wait(store: &Arc<dyn Store>, lease: &Lease, until: Option<u64>) {
     hand.append(|a| a.status = Some(becomes(Status::Waiting, until.map(at), true))).await.unwrap();
 }
 
-async fn end(store: &Arc<dyn Store>, lease: &Lease) {
+pub(super) async fn end(store: &Arc<dyn Store>, lease: &Lease) {
     let mut hand = Hand::of(store, lease.run.id.as_str(), lease.run.epoch, lease.run.next);
     hand.append(|a| a.status = Some(becomes(Status::Completed, None, true))).await.unwrap();
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use aether_core::contract::Status;
 use aether_core::journal::read_verified;
 use aether_core::labels::Labels;
-use aether_core::store::{Created, NewRun, RunFilter, RunRecord, Store};
+use aether_core::store::{Created, Decision, NewRun, RunFilter, RunRecord, Store};
 
 use super::kit::{Hand, at, becomes, code, digest, frame, new_run, run_id, worker};
 
@@ -68,6 +68,23 @@ pub async fn a_child_needs_its_parent(store: &Arc<dyn Store>) {
     assert!(matches!(store.create(child("a", 1)).await, Ok(Created::Existing(_))));
     let orphan = NewRun { parent: Some(run_id("nobody")), parent_epoch: Some(1), ..new_run("c") };
     assert_eq!(store.create(orphan).await, Ok(Created::ParentLost));
+}
+
+/// What was stored for a run that is refused, and is not there, goes with the refusal. Stored anew, it is there for a later one.
+pub async fn a_refused_start_leaves_no_values(store: &Arc<dyn Store>) {
+    let (hash, bytes) = ("aa".repeat(32), b"bytes".to_vec());
+    let orphan = NewRun { parent: Some(run_id("nobody")), parent_epoch: Some(1), ..new_run("a") };
+    store.put_blob(&run_id("a"), &hash, bytes.clone()).await.unwrap();
+    assert_eq!(store.create(orphan).await, Ok(Created::ParentLost));
+    assert_eq!(store.blob(&run_id("a"), &hash).await, Ok(None));
+    store.put_blob(&run_id("b"), &hash, bytes.clone()).await.unwrap();
+    let decision = Decision::KeyedStart { name: "gone".into(), revision: 1 };
+    assert_eq!(store.create_decided(new_run("b"), decision.clone()).await, Ok(Created::DecisionGone));
+    assert_eq!(store.blob(&run_id("b"), &hash).await, Ok(None));
+    store.put_blob(&run_id("b"), &hash, bytes.clone()).await.unwrap();
+    assert_eq!(store.create(new_run("b")).await, Ok(Created::New));
+    assert!(matches!(store.create_decided(new_run("b"), decision).await, Ok(Created::Existing(_))));
+    assert_eq!(store.blob(&run_id("b"), &hash).await, Ok(Some(bytes)));
 }
 
 /// A second run with the same id is not written; the answer is the first run, with all appends queued before.

@@ -95,12 +95,14 @@ macro_rules! store_suite {
                 a_creation_rests_on_its_keyed_start, queues_go_by_code, a_recoded_run_keeps_its_turn, queues_and_others_share_a_claim, runs_are_listed_by_queue,
                 single_places_go_to_queues_and_others, a_worker_gets_what_it_serves, what_workers_serve_is_listed,
                 keyed_starts_are_swapped, due_keyed_starts_are_found_in_pages, a_purged_run_leaves_its_queue $(, $also)?;
+            turns: expired_runs_shut_no_queue_out, single_places_go_to_queues_and_the_expired,
+                a_start_over_a_limit_leaves_no_values;
         }
     };
     (@all [$($then:tt)*] $($queues:tt)*) => {
         $crate::store_suite! { $($then)* $($queues)*
             runs: created_with_an_owner, created_without_an_owner, creating_twice_answers_existing,
-                a_child_needs_its_parent, unknown_runs_are_absent;
+                a_child_needs_its_parent, a_refused_start_leaves_no_values, unknown_runs_are_absent;
             lists: every_part_of_a_filter_counts, the_parts_of_a_filter_hold_together, pages_hold_each_run_once,
                 labels_are_those_of_the_creation;
             appends: frames_are_ordered_and_chained, a_frame_is_kept_byte_for_byte, a_wrong_position_is_refused,

@@ -9,7 +9,7 @@ use aether::id::RunId;
 use aether::prelude::*;
 use aether::queue::Singleton;
 use aether::retention::Retention;
-use aether::store::{RunFilter, Store, StoreError};
+use aether::store::{DueStarts, RunFilter, Store, StoreError};
 use aether::view::Status;
 
 use super::{key, ring, say};
@@ -215,6 +215,39 @@ async fn a_start_key_of_an_erased_run_is_free() {
         let bob = start(&engine, "bob 1", "bob").await.unwrap();
         waits(&engine, &bob).await;
         assert!(start(&engine, "bob 2", "bob").await.is_err(), "the key is taken again");
+        engine.shutdown().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn keyed_starts_of_an_erased_subject_go_when_they_are_due_and_schedules_can_be_steered() {
+    for make in stores() {
+        let (place, calls, home) = (make(), Calls::default(), tempfile::tempdir().unwrap());
+        let folder = SubjectKeyFolder::open(home.path(), key(100)).unwrap();
+        let engine = of_customers(&place.store, &calls, &folder).start().await.unwrap();
+        let start = engine.start::<subject_waits>("x".into()).id("ann 1").label("customer", "ann");
+        start.dedup("k", Duration::from_secs(1)).await.unwrap();
+        let weekly = engine.schedule::<subject_waits>("@weekly", "UTC").input("x".into());
+        weekly.name("weekly-ann").label("customer", "ann").await.unwrap();
+        engine.shutdown().await.unwrap();
+        folder.destroy("ann").unwrap();
+
+        let store = place.again();
+        let engine = of_customers(&store, &calls, &folder).start().await.unwrap();
+        let workflows = ["subject_waits".to_owned()].into();
+        let due = DueStarts { now: jiff::Timestamp::MAX, workflows, after: None, limit: 9 };
+        in_time(async {
+            while !store.due_starts(due.clone()).await.unwrap().is_empty() {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        })
+        .await;
+        let weekly = engine.find_schedule("weekly-ann").await.unwrap();
+        weekly.pause().await.unwrap();
+        assert!(weekly.record().await.unwrap().paused);
+        weekly.resume().await.unwrap();
+        assert!(weekly.trigger().await.is_err(), "nobody can read what it would start");
+        assert!(weekly.remove().await.unwrap());
         engine.shutdown().await.unwrap();
     }
 }

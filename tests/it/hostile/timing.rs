@@ -110,6 +110,7 @@ async fn lose(store: &Arc<dyn Store>, run: &RunId, message: Message) {
         adopt: vec![run.clone()],
         serves: Default::default(),
         others_first: false,
+        lapsed_first: false,
     };
     let lease = store.claim(request).await.unwrap().pop().unwrap();
     store.send(run, message).await.unwrap();

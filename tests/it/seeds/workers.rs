@@ -129,6 +129,7 @@ async fn s014_a_stale_owners_append_is_rejected() {
             adopt: vec![run_id("held")],
             serves: Default::default(),
             others_first: false,
+            lapsed_first: false,
         };
         let leases = place.again().claim(request).await.unwrap();
         assert_eq!(leases[0].run.epoch, 2);

@@ -9,6 +9,7 @@ use crate::journal::event::{Event, RunCancelled, RunCreated, RunTerminated, Unco
 use crate::journal::frame::{CHAIN_START, Frame};
 use crate::store::append::END_REQUESTS;
 use crate::store::memory::MemoryStore;
+use crate::store::schedules::{ScheduleSpec, Tick, TickOutcome};
 use crate::vocabulary::codec::{CodecError, EncodedPayload, PayloadCodec, PayloadPlace};
 use crate::vocabulary::payload::Digest;
 
@@ -232,17 +233,74 @@ fn keyed_starts_that_cannot_be_read_hide_no_others() {
         let start = KeyedStart { name: name.into(), workflow, due_at, record: of(who), revision: 1 };
         assert!(now(over(&inner, None).put_keyed_start(start, 0)).unwrap());
     }
-    let store = over(&inner, Some(destroyed()));
-    let page = |limit, after: Option<&str>| {
+    let due = |store: &CodedStore, limit, after: Option<&str>| {
         let after = after.map(|name| (Timestamp::UNIX_EPOCH, name.to_owned()));
         let query = DueStarts { now: Timestamp::MAX, workflows: ["flow".into()].into(), after, limit };
-        let due = now(store.due_starts(query)).unwrap();
-        due.into_iter().map(|start| start.name).collect::<Vec<_>>()
+        now(store.due_starts(query)).unwrap()
     };
+    let store = over(&inner, Some(CodecError::UnknownKey { key: "ann".into() }));
+    let page =
+        |limit, after| due(&store, limit, after).into_iter().map(|start| start.name).collect::<Vec<_>>();
     assert_eq!(page(1, None), ["c"]);
     assert_eq!(page(1, Some("c")), ["e"]);
     assert_eq!(page(9, None), ["c", "e"]);
     assert_eq!(page(2, Some("e")), [""; 0]);
+    // What is erased is there to be removed.
+    let erased = due(&over(&inner, Some(destroyed())), 9, None);
+    let is_erased = erased.iter().map(|start| (start.name.as_str(), start.record == Payload::null()));
+    let expected = [("a", true), ("b", true), ("c", false), ("d", true), ("e", false)];
+    assert_eq!(is_erased.collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn a_schedule_that_is_erased_can_be_paused_and_removed_and_is_not_due() {
+    let inner = Arc::new(MemoryStore::new());
+    let spec = ScheduleSpec {
+        workflow: "flow".into(),
+        module: "shop".into(),
+        version: 1,
+        input: Payload::from_text("\"for ann\"".to_owned()).unwrap(),
+        labels: of("ann"),
+        cron: "@weekly".into(),
+        zone: "UTC".into(),
+        overlap: Default::default(),
+        catch_up: Default::default(),
+        jitter_ms: 0,
+        gap: Default::default(),
+        repeat: Default::default(),
+    };
+    let schedule = ScheduleRecord {
+        name: "weekly".into(),
+        spec,
+        paused: false,
+        next: Timestamp::UNIX_EPOCH,
+        delay_ms: 0,
+        starting: Vec::new(),
+        last: None,
+        recent: Vec::new(),
+        created_at: Timestamp::UNIX_EPOCH,
+        revision: 1,
+    };
+    assert_eq!(now(over(&inner, None).put_schedule(schedule.clone(), 0)), Ok(true));
+    assert_eq!(now(over(&inner, None).schedule("weekly")), Ok(Some(schedule)));
+    let stands = now(inner.schedule("weekly")).unwrap();
+    let store = over(&inner, Some(destroyed()));
+    let found = now(store.schedule("weekly")).unwrap();
+    assert_eq!(found, stands);
+    let query =
+        DueSchedules { now: Timestamp::MAX, workflows: ["flow".into()].into(), after: None, limit: 9 };
+    assert_eq!(now(store.due_schedules(query)), Ok(Vec::new()));
+    let outcome = TickOutcome::Failed("for ann".into());
+    let tick = Tick { at: Timestamp::UNIX_EPOCH, until: Timestamp::UNIX_EPOCH, outcome, noted_at: None };
+    let paused = ScheduleRecord { paused: true, revision: 2, recent: vec![tick], ..found.unwrap() };
+    assert_eq!(now(store.put_schedule(paused.clone(), 1)), Ok(true));
+    let written = now(inner.schedule("weekly")).unwrap().unwrap();
+    assert_eq!((written.paused, &written.spec.input), (true, &paused.spec.input), "encoded once");
+    assert!(!format!("{written:?}").contains("for ann"), "{written:?}");
+    assert_eq!(now(store.schedule("weekly")), Ok(Some(written)));
+    let unknown = over(&inner, Some(CodecError::UnknownKey { key: "ann".into() }));
+    assert!(now(unknown.schedule("weekly")).is_err());
+    assert_eq!(now(store.remove_schedule("weekly")), Ok(true));
 }
 
 #[test]
@@ -308,5 +366,6 @@ fn claim() -> ClaimRequest {
         adopt: vec![run()],
         serves: Default::default(),
         others_first: false,
+        lapsed_first: false,
     }
 }

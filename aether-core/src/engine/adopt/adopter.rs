@@ -32,7 +32,8 @@ use crate::vocabulary::payload::Payload;
 
 /// Runs that are claimed at once.
 const PAGE: usize = 256;
-/// Runs that are listed at once where all are. A store that keeps runs by their code sorts all of them for each list.
+/// Runs that are listed at once. A store that keeps runs by their code reads and sorts all of them for each list, also where only
+/// those are wanted that are due.
 const LIST: usize = 4_096;
 
 /// Looks for runs under other code, for as long as the engine runs: once in each lease at all of them, and in between at
@@ -104,12 +105,11 @@ async fn look(inner: &Arc<Inner>, full: bool) -> Result<Found, StoreError> {
     let silent = inner.watch().silent();
     let mut found = Found::default();
     adopt_asked(inner).await?;
-    let limit = if full { LIST } else { PAGE };
     let mut after = None;
     let mut seen = BTreeSet::new();
     loop {
         let due = (!full).then(|| (now(inner), silent.clone()));
-        let query = ForeignRuns { codes: codes.clone(), due, after, limit };
+        let query = ForeignRuns { codes: codes.clone(), due, after, limit: LIST };
         let mut page = shared.store.foreign(query).await?;
         if full && after.is_none() {
             inner.adoptions.some.store(!page.is_empty(), Ordering::Release);
@@ -117,7 +117,7 @@ async fn look(inner: &Arc<Inner>, full: bool) -> Result<Found, StoreError> {
         let Some(last) = page.last() else { break };
         after = Some(last.place);
         seen.extend(page.iter().map(|record| record.id.clone()));
-        let is_last = page.len() < limit;
+        let is_last = page.len() < LIST;
         while !page.is_empty() && inner.takes_runs() {
             let rest = page.split_off(PAGE.min(page.len()));
             treat(inner, std::mem::replace(&mut page, rest), &mut found).await?;
@@ -341,6 +341,7 @@ async fn claim(inner: &Arc<Inner>, runs: Vec<RunId>) -> Result<Vec<Lease>, Store
         adopt: runs,
         serves: inner.serves.clone(),
         others_first: false,
+        lapsed_first: false,
     };
     shared.store.claim(request).await
 }

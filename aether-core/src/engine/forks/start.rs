@@ -240,18 +240,14 @@ impl ForkPlan {
         let Copied { created, events, ledger } = copied;
         let large_values = large(&events, shared.limits.inline);
         shared.store.announce(id, &created.labels);
-        store_values(inner, id, &large_values).await?;
         let frame = Frame::referring(&events, &large_values).map_err(|error| StoreError::Unencodable {
             what: format!("the fork of run `{}`", self.origin),
             reason: error.to_string(),
         })?;
         let texts = large_values.iter().map(|large| large.value.as_str()).chain([&*frame.text]);
         let contents: BTreeSet<String> = texts.flat_map(named_contents).map(str::to_owned).collect();
-        for name in contents {
-            if let Some(bytes) = shared.store.blob(&self.origin, &name).await? {
-                shared.store.put_blob(id, &name, bytes).await?;
-            }
-        }
+        store_values(inner, id, &large_values).await?;
+        self.copy_contents(inner, id, &contents).await?;
         // The code that was just seen to fit it; without it, whoever has the code that recorded the origin.
         let code =
             inner.linked(&created.code()).map_or_else(|| created.code().id(), |linked| code_of(linked.def));
@@ -274,8 +270,25 @@ impl ForkPlan {
         // As for any run, see `create`.
         if answer == Created::New {
             store_values(inner, id, &large_values).await?;
+            self.copy_contents(inner, id, &contents).await?;
         }
         Ok(answer)
+    }
+
+    /// Stores what the origin has of these contents for the fork.
+    async fn copy_contents(
+        &self,
+        inner: &Inner,
+        id: &RunId,
+        contents: &BTreeSet<String>,
+    ) -> Result<(), StoreError> {
+        let store = &inner.shared.store;
+        for name in contents {
+            if let Some(bytes) = store.blob(&self.origin, name).await? {
+                store.put_blob(id, name, bytes).await?;
+            }
+        }
+        Ok(())
     }
 
     /// Whether its id is made of a number of its own.

@@ -14,6 +14,7 @@ use crate::engine::keyed::record::{Stage, Standing, StartRecord};
 use crate::store::error::StoreError;
 use crate::store::queues::{DueStarts, KeyedStart};
 use crate::vocabulary::environment::{Environment, later};
+use crate::vocabulary::payload::Payload;
 
 /// How many records are read at a time.
 const BATCH: usize = 256;
@@ -108,6 +109,10 @@ async fn search(inner: &Arc<Inner>) -> Result<(), StoreError> {
 async fn complete_due(inner: &Arc<Inner>, start: &KeyedStart) -> Result<(), StoreError> {
     // A shutdown waits for what is written here, and nothing is written behind it.
     let Some(admission) = inner.admit().await else { return Ok(()) };
+    // Its key was destroyed: what would begin cannot be read any more, and a run that has the name does nothing more.
+    if start.record == Payload::null() {
+        return inner.shared.store.remove_keyed_start(&start.name, start.revision).await.map(drop);
+    }
     let record = StartRecord::read(start)?;
     match record.stage {
         Stage::Gathering => {

@@ -384,6 +384,7 @@ impl Stage {
             adopt: Vec::new(),
             serves: Default::default(),
             others_first: false,
+            lapsed_first: false,
         };
         let lease = now(self.store.claim(claim)).unwrap().remove(0);
         let events = self.events_from(0);

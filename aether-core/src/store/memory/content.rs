@@ -186,7 +186,7 @@ impl Content {
             }
         };
         if !self.runs.contains_key(&new.id) && found != Some(*wanted) {
-            return Created::DecisionGone;
+            return self.refuse(&new, Created::DecisionGone);
         }
         self.create(new)
     }
@@ -198,10 +198,10 @@ impl Content {
         if let (Some(parent), Some(epoch)) = (&new.parent, new.parent_epoch)
             && !self.runs.get(parent).is_some_and(|parent| parent.is_open_at(epoch))
         {
-            return Created::ParentLost;
+            return self.refuse(&new, Created::ParentLost);
         }
         if let Some((limit, open)) = self.over_open(&new) {
-            return Created::OverLimit { limit, open };
+            return self.refuse(&new, Created::OverLimit { limit, open });
         }
         let owned = new.owner.is_some();
         let record = RunRecord {
@@ -254,6 +254,12 @@ impl Content {
             self.make_ready(self.creations);
         }
         Created::New
+    }
+
+    /// Refuses a run of which there is none. What was stored for it in advance goes: no purge would ever find it.
+    fn refuse(&mut self, new: &NewRun, why: Created) -> Created {
+        self.blobs.purge(&new.id);
+        why
     }
 
     pub(super) fn create_fork(&mut self, new: NewRun, ledger: Vec<LedgerEntry>) -> Created {

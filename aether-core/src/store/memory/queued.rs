@@ -18,8 +18,16 @@ use crate::vocabulary::queue::{QueuePlace, QueueScope, Serves};
 
 /// Queues as one claim sees them.
 pub(super) struct Claiming<'c> {
-    pub(super) content: &'c mut Content,
-    pub(super) codes: &'c [CodeId],
+    content: &'c mut Content,
+    codes: &'c [CodeId],
+    /// What was taken. Its records say so only when it is leased.
+    taken: BTreeSet<RunId>,
+}
+
+impl<'c> Claiming<'c> {
+    fn new(content: &'c mut Content, codes: &'c [CodeId]) -> Self {
+        Self { content, codes, taken: BTreeSet::new() }
+    }
 }
 
 impl Content {
@@ -60,8 +68,9 @@ impl Content {
     /// Takes those of a claim that wait in queues; says which of them have a slot.
     pub(super) fn take_queued(&mut self, request: &ClaimRequest, most: usize) -> Vec<(RunId, bool)> {
         let limits = self.queues.limits();
-        let mut picker = Picker::new(&limits, request.now).serving(&request.serves);
-        let Ok(taken) = picker.take(&mut Claiming { content: self, codes: &request.codes }, most);
+        let picker = Picker::new(&limits, request.now).serving(&request.serves);
+        let Ok(taken) =
+            picker.lapsed_first(request.lapsed_first).take(&mut Claiming::new(self, &request.codes), most);
         taken.into_iter().map(|taken| (taken.run, taken.slot)).collect()
     }
 
@@ -73,7 +82,7 @@ impl Content {
         let is_new = record.queue.started_at.is_none();
         let limits = self.queues.limits();
         let mut picker = Picker::new(&limits, request.now);
-        let mut table = Claiming { content: self, codes: &request.codes };
+        let mut table = Claiming::new(self, &request.codes);
         let Ok(taken) = picker.take_chosen(&mut table, run, &place, is_new);
         taken
     }
@@ -92,7 +101,7 @@ impl Content {
         let ahead = lane.map_or(0, |lane| lane.ready.range(..own).take(QueuePosition::MOST as usize).count());
         let limits = self.queues.limits();
         let is_new = record.queue.started_at.is_none();
-        let mut counts = Claiming { content: self, codes: &[] };
+        let mut counts = Claiming::new(self, &[]);
         let Ok(limit) = Picker::new(&limits, now).limit_of(&mut counts, &place, is_new);
         Ok(Some(QueuePosition { since, ahead: ahead as u64, limit }))
     }
@@ -143,7 +152,8 @@ impl QueueTable for Claiming<'_> {
         let lapsed = runs.filter_map(|run| {
             let record = &run.record;
             let is_free = record.owner.is_none() && !record.parked && self.codes.contains(&record.code);
-            let is_free = is_free && serves.takes(record.terms.queue.as_ref());
+            let is_free =
+                is_free && serves.takes(record.terms.queue.as_ref()) && !self.taken.contains(&record.id);
             let at = run.lapses_at.filter(|at| is_free && *at <= now)?;
             Some((at, record.place, record.id.clone()))
         });
@@ -191,7 +201,13 @@ impl QueueTable for Claiming<'_> {
         Ok(lane.is_some_and(LaneOfKey::has_begun))
     }
 
+    fn has_lapsed(&mut self, run: &RunId, now: Timestamp) -> Result<bool, Infallible> {
+        let lapses_at = self.content.runs.get(run).and_then(|run| run.lapses_at);
+        Ok(lapses_at.is_some_and(|at| at <= now))
+    }
+
     fn take(&mut self, run: &RunId, place: &QueuePlace) -> Result<(), Infallible> {
+        self.taken.insert(run.clone());
         let Some(run) = self.content.runs.get_mut(run) else { return Ok(()) };
         run.record.queue.waits_since = None;
         // Its own priority: the place that is given is that of the lane.

@@ -154,6 +154,7 @@ impl Place {
             adopt: Vec::new(),
             serves: Default::default(),
             others_first: false,
+            lapsed_first: false,
         };
         assert_eq!(self.store.claim(request).await.unwrap().len(), 2);
     }
