@@ -1,7 +1,7 @@
 //! Outcomes that are known when a run ends, and that nobody asks for any more.
 //!
-//! Promise: what stands in the journal or the effect store of a call that was cut off is committed before the run ends,
-//! with the call that would undo it. No body is called, and no workflow code is needed.
+//! Promise: what stands in the journal or the effect store of a call that was cut off is committed in the append that says
+//! how the run ends, with the call that would undo it. No body is called, and no workflow code is needed.
 
 use std::sync::Arc;
 
@@ -20,28 +20,55 @@ use crate::store::append::StoredEffect;
 use crate::store::read::effect_events;
 use crate::vocabulary::outcome::Outcome;
 
-/// Commits the outcomes that are known of calls that were cut off. Whoever made these calls is gone, and nothing else of
-/// the run appends.
-pub(crate) async fn commit_known(run: &Arc<Run>) {
-    commit_transactions(run).await;
-    commit_effects(run).await;
+/// What is known of calls that were cut off, as it is to be appended. Not in an append of its own: a crash behind that would
+/// leave answers that the code was never handed, and what ended the run would look like other code.
+#[derive(Debug, Default)]
+pub(crate) struct Known {
+    pub(crate) events: Vec<Event>,
+    pub(crate) extras: AppendExtras,
 }
 
-/// Commits transactions whose outcome was durable when they were cut off, or became so since. Their SQL is there.
-async fn commit_transactions(run: &Arc<Run>) {
+impl Known {
+    fn add(&mut self, events: Vec<Event>, extras: AppendExtras) {
+        self.events.extend(events);
+        self.extras = extras.behind(std::mem::take(&mut self.extras));
+    }
+}
+
+/// The outcomes that are known of calls that were cut off. Whoever made these calls is gone, and nothing else of the run
+/// appends.
+pub(crate) async fn known_at_end(run: &Arc<Run>) -> Known {
+    let mut known = Known::default();
+    add_transactions(run, &mut known).await;
+    add_effects(run, &mut known).await;
+    known
+}
+
+/// Transactions whose outcome was durable when they were cut off, or became so since. Their SQL is there.
+async fn add_transactions(run: &Arc<Run>, known: &mut Known) {
     let open = run.with_obligations(|obligations| obligations.transactions());
     if open.is_empty() {
         return;
     }
     // Read anew: of one that was handed to the store, and that nobody waited for, only the journal has the outcome.
-    let mut recorded = History::fold(run.recorded_of(|command| open.contains(command)).await);
-    for command in &open {
-        let Some(record) = recorded.peek(command.place()).cloned() else { continue };
-        let finished = record.details().transaction.clone();
-        // One that is to be tried again left nothing behind, and its last word is not said.
-        if let Some(finished) = finished.filter(|finished| finished.outcome != Outcome::RetryableFailure) {
-            run.append(transaction_events(run, &record, finished), AppendExtras::default());
+    let recorded = run.recorded_of(|command| open.contains(command)).await;
+    // In the order of their SQL: what was done last is undone first.
+    let finished: Vec<_> = recorded.iter().filter_map(last_word).cloned().collect();
+    let mut recorded = History::fold(recorded);
+    for finished in finished {
+        if let Some(record) = recorded.peek(finished.command.place()) {
+            known.add(transaction_events(run, record, finished), AppendExtras::default());
         }
+    }
+}
+
+/// One that is to be tried again left nothing behind, and its last word is not said.
+fn last_word(event: &Event) -> Option<&TransactionFinished> {
+    match event {
+        Event::TransactionFinished(finished) => {
+            Some(finished).filter(|finished| finished.outcome != Outcome::RetryableFailure)
+        }
+        _ => None,
     }
 }
 
@@ -86,8 +113,8 @@ fn unknown_compensation(record: &CommandRecord, outcome: Outcome) -> Option<Even
         .then(|| CompensationRecorded { command, step, args: None, problem, half_way }.into())
 }
 
-/// Commits outcomes that the effect store has of invocations without one in the journal.
-async fn commit_effects(run: &Arc<Run>) {
+/// Outcomes that the effect store has of invocations without one in the journal.
+async fn add_effects(run: &Arc<Run>, known: &mut Known) {
     let mut open = run.with_obligations(|obligations| obligations.invocations());
     // The undoing goes on with those.
     open.retain(|(command, _)| !undoes_another(command));
@@ -99,13 +126,13 @@ async fn commit_effects(run: &Arc<Run>) {
     let mut effects = run.insist(|| run.shared.store.effects(&run.id)).await;
     effects.retain(|effect| open.iter().any(|(_, invocation)| run.key_of(invocation) == effect.key));
     for effect in effects {
-        commit_effect(run, effect).await;
+        add_effect(run, effect, known).await;
     }
 }
 
 /// Phase two of an outcome with a large value; see [`StepCall::commit_stored_outcome`]. Nobody is handed the outcome, so
 /// what it has changed is not looked at.
-async fn commit_effect(run: &Arc<Run>, effect: StoredEffect) {
+async fn add_effect(run: &Arc<Run>, effect: StoredEffect, known: &mut Known) {
     let (mut events, stored) = match effect_events(&*run.shared.store, &effect).await {
         Ok(read) => read,
         Err(error) => return run.stop(error).await,
@@ -118,5 +145,5 @@ async fn commit_effect(run: &Arc<Run>, effect: StoredEffect) {
     // A row that holds a final outcome keeps it.
     let status = effect.status.filter(|_| row.is_some_and(|row| !row.committed));
     let extras = as_caught_up(&mut events, stored, effect.key, status);
-    run.append(events, extras);
+    known.add(events, extras);
 }
