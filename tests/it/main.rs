@@ -33,6 +33,7 @@ mod hostile;
 mod keyed;
 mod kill_sweep;
 mod known_at_end;
+mod known_of_losers;
 mod limits;
 mod lists;
 mod locks;

@@ -15,7 +15,6 @@ use crate::policy::replay::Mode;
 use crate::run::append::{AppendExtras, unencodable};
 use crate::run::taken::Taken;
 use crate::store::append::StoredEffect;
-use crate::store::error::AppendError;
 use crate::store::ledger::LedgerStatus;
 use crate::store::streams::with_kept;
 use crate::vocabulary::failure::StepError;
@@ -112,17 +111,7 @@ impl StepCall {
         };
         let status = extras.ledger.first().map(|update| update.status);
         let effect = StoredEffect { run: run.id.clone(), key: self.key(), frame, status };
-        let put = || {
-            let put = run.shared.store.put_effect(effect.clone(), run.epoch, extras.stored.clone());
-            put.map(|put| match put {
-                Err(AppendError::Store(error)) => Err(error),
-                put => Ok(put),
-            })
-            .boxed()
-        };
-        if let Err(lost) = run.insist(put).await {
-            return run.stop(lost).await;
-        }
+        run.save(effect, extras.stored.clone()).await;
         extras.drop_stored_values();
         run.append(events, extras);
     }

@@ -1,8 +1,10 @@
-//! Outcomes that are known when a run ends, and that nobody asks for any more.
+//! Outcomes that are known and that nobody asks for any more: the run ends, or their branch has lost a race.
 //!
 //! Promise: what stands in the journal or the effect store of a call that was cut off is committed in the append that says
-//! how the run ends, with the call that would undo it. No body is called, and no workflow code is needed.
+//! how the run ends, or who won the race, with the call that would undo it. No body is called, and no workflow code is
+//! needed.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::journal::event::{CompensationRecorded, Event, TransactionFinished};
@@ -18,6 +20,7 @@ use crate::run::append::AppendExtras;
 use crate::run::claim::Run;
 use crate::store::append::StoredEffect;
 use crate::store::read::effect_events;
+use crate::vocabulary::id::{CommandId, IdempotencyKey};
 use crate::vocabulary::outcome::Outcome;
 
 /// What is known of calls that were cut off, as it is to be appended. Not in an append of its own: a crash behind that would
@@ -29,27 +32,44 @@ pub(crate) struct Known {
 }
 
 impl Known {
+    /// The commands that it is about.
+    pub(crate) fn commands(&self) -> BTreeSet<CommandId> {
+        self.events.iter().filter_map(Event::command).cloned().collect()
+    }
+
     fn add(&mut self, events: Vec<Event>, extras: AppendExtras) {
         self.events.extend(events);
         self.extras = extras.behind(std::mem::take(&mut self.extras));
     }
 }
 
-/// The outcomes that are known of calls that were cut off. Whoever made these calls is gone, and nothing else of the run
-/// appends.
+/// The outcomes that are known of calls that were cut off when the run ends. Nothing else of the run appends.
 pub(crate) async fn known_at_end(run: &Arc<Run>) -> Known {
+    known_of(run, |_| true).await
+}
+
+/// The outcomes that are known of those calls that were cut off for which `of` holds. Whoever made these calls is gone; other
+/// branches may go on. What was handed to the store is durable by then, one way or the other.
+pub(crate) async fn known_of(run: &Arc<Run>, of: impl Fn(&CommandId) -> bool) -> Known {
+    let (mut transactions, mut invocations) =
+        run.with_obligations(|obligations| (obligations.transactions(), obligations.invocations()));
+    // Not under the lock: whoever says which calls are meant may take it.
+    transactions.retain(&of);
+    // The undoing goes on with those that undo others.
+    invocations.retain(|(command, _)| !undoes_another(command) && of(command));
     let mut known = Known::default();
-    add_transactions(run, &mut known).await;
-    add_effects(run, &mut known).await;
+    if !transactions.is_empty() {
+        Box::pin(add_transactions(run, transactions, &mut known)).await;
+    }
+    if !invocations.is_empty() {
+        let keys = invocations.iter().map(|(_, invocation)| run.key_of(invocation)).collect();
+        Box::pin(add_effects(run, keys, &mut known)).await;
+    }
     known
 }
 
 /// Transactions whose outcome was durable when they were cut off, or became so since. Their SQL is there.
-async fn add_transactions(run: &Arc<Run>, known: &mut Known) {
-    let open = run.with_obligations(|obligations| obligations.transactions());
-    if open.is_empty() {
-        return;
-    }
+async fn add_transactions(run: &Arc<Run>, open: BTreeSet<CommandId>, known: &mut Known) {
     // Read anew: of one that was handed to the store, and that nobody waited for, only the journal has the outcome.
     let recorded = run.recorded_of(|command| open.contains(command)).await;
     // In the order of their SQL: what was done last is undone first.
@@ -113,18 +133,13 @@ fn unknown_compensation(record: &CommandRecord, outcome: Outcome) -> Option<Even
         .then(|| CompensationRecorded { command, step, args: None, problem, half_way }.into())
 }
 
-/// Outcomes that the effect store has of invocations without one in the journal.
-async fn add_effects(run: &Arc<Run>, known: &mut Known) {
-    let mut open = run.with_obligations(|obligations| obligations.invocations());
-    // The undoing goes on with those.
-    open.retain(|(command, _)| !undoes_another(command));
-    if open.is_empty() {
-        return;
-    }
+/// Outcomes that the effect store has, or is about to have, of invocations with these keys that have none in the journal.
+async fn add_effects(run: &Arc<Run>, open: Vec<IdempotencyKey>, known: &mut Known) {
     // A row of which nothing is durable yet is no row.
     run.durable_so_far().await;
+    run.save_again(&open).await;
     let mut effects = run.insist(|| run.shared.store.effects(&run.id)).await;
-    effects.retain(|effect| open.iter().any(|(_, invocation)| run.key_of(invocation) == effect.key));
+    effects.retain(|effect| open.contains(&effect.key));
     for effect in effects {
         add_effect(run, effect, known).await;
     }
