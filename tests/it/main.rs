@@ -69,6 +69,7 @@ mod sins;
 mod step_limits;
 mod step_options;
 mod streams;
+mod told_at_end;
 mod tools;
 mod transactions;
 mod trap;

@@ -30,7 +30,11 @@ impl StepCall {
     }
 
     /// What a success appends, and the answer to the call.
-    fn success(&mut self, value: Payload, consumed: Vec<Taken>) -> (Vec<Event>, AppendExtras, Answered) {
+    pub(crate) fn success(
+        &mut self,
+        value: Payload,
+        consumed: Vec<Taken>,
+    ) -> (Vec<Event>, AppendExtras, Answered) {
         let outcome = Outcome::of_success(self.options.class);
         // An HTTP exchange that is the whole value is not repeated: replay takes the value from the last exchange.
         let exchanged = self.notes.iter().rev().find_map(|event| match event {
@@ -68,6 +72,18 @@ impl StepCall {
         error: &StepError<Payload>,
         ledger: Option<LedgerStatus>,
     ) -> Answered {
+        let (events, extras, answered) = self.failure(outcome, error, ledger);
+        self.end_attempt(events, extras).await;
+        answered
+    }
+
+    /// What a final failure appends, and the answer to the call.
+    pub(crate) fn failure(
+        &mut self,
+        outcome: Outcome,
+        error: &StepError<Payload>,
+        ledger: Option<LedgerStatus>,
+    ) -> (Vec<Event>, AppendExtras, Answered) {
         let error = error.recorded();
         let mut events = self.start_events();
         let mut extras = self.extras();
@@ -81,8 +97,7 @@ impl StepCall {
         events.push(NodeFinished { command: self.command.clone() }.into());
         let answered = self.check_read(Err(error), &mut events);
         self.end_streams(&answered, &mut extras);
-        self.end_attempt(events, extras).await;
-        answered
+        (events, extras, answered)
     }
 
     /// Appends what an attempt ended with. With a large value in it, there are two phases: first the outcome becomes

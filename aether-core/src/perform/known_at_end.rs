@@ -1,26 +1,26 @@
 //! Outcomes that are known and that nobody asks for any more: the run ends, or their branch has lost a race.
 //!
 //! Promise: what stands in the journal or the effect store of a call that was cut off is committed in the append that says
-//! how the run ends, or who won the race, with the call that would undo it. No body is called, and no workflow code is
-//! needed.
+//! how the run ends, or who won the race, with the call that would undo it; at the end of a run also what was reported to
+//! its inbox. No body is called, and no workflow code is needed.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use crate::inbox::topics::{callback_topic, resolution_topic};
 use crate::journal::event::{CompensationRecorded, Event, TransactionFinished};
 use crate::journal::history::History;
 use crate::journal::history::record::CommandRecord;
 use crate::journal::obligations::undoes_another;
-use crate::perform::approval::edited;
-use crate::perform::attempts::step_call;
-use crate::perform::call::{CallSpec, CountsIn, StepCall, any_answer};
 use crate::perform::catch_up::as_caught_up;
+use crate::perform::recorded_call::recorded_call;
+use crate::perform::told_at_end::told;
 use crate::perform::transact::committed;
 use crate::run::append::AppendExtras;
 use crate::run::claim::Run;
 use crate::store::append::StoredEffect;
 use crate::store::read::effect_events;
-use crate::vocabulary::id::{CommandId, IdempotencyKey};
+use crate::vocabulary::id::{CommandId, IdempotencyKey, InvocationId};
 use crate::vocabulary::outcome::Outcome;
 
 /// What is known of calls that were cut off, as it is to be appended. Not in an append of its own: a crash behind that would
@@ -45,7 +45,33 @@ impl Known {
 
 /// The outcomes that are known of calls that were cut off when the run ends. Nothing else of the run appends.
 pub(crate) async fn known_at_end(run: &Arc<Run>) -> Known {
-    known_of(run, |_| true).await
+    let mut known = known_of(run, |_| true).await;
+    let commands = known.commands();
+    let mut unsettled = run.with_obligations(|obligations| obligations.unsettled());
+    unsettled.retain(|(command, _)| !undoes_another(command) && !commands.contains(command));
+    if !unsettled.is_empty() {
+        Box::pin(add_reports(run, unsettled, &mut known)).await;
+    }
+    known
+}
+
+/// What was reported, or resolved, of invocations without an outcome, and acknowledged: the code that waited for it is gone.
+async fn add_reports(run: &Arc<Run>, mut open: Vec<(CommandId, InvocationId)>, known: &mut Known) {
+    run.look_into_inbox().await;
+    open.retain(|(_, invocation)| {
+        run.has_message(&callback_topic(invocation)) || run.has_message(&resolution_topic(invocation))
+    });
+    if open.is_empty() {
+        return;
+    }
+    let of = |command: &CommandId| open.iter().any(|(told, _)| told == command);
+    let mut recorded = History::fold(run.recorded_of(of).await);
+    for (command, _) in &open {
+        let Some(record) = recorded.peek(command.place()).cloned() else { continue };
+        if let Some((events, extras)) = told(run, &record).await {
+            known.add(events, extras);
+        }
+    }
 }
 
 /// The outcomes that are known of those calls that were cut off for which `of` holds. Whoever made these calls is gone; other
@@ -104,22 +130,6 @@ fn transaction_events(run: &Arc<Run>, record: &CommandRecord, finished: Transact
     events
 }
 
-/// The call that is recorded, by the declaration of its step; `None` where that is not linked.
-fn recorded_call(run: &Arc<Run>, record: &CommandRecord) -> Option<StepCall> {
-    let step = run.shared.steps.get(record.path.as_deref()?)?;
-    let call = CallSpec {
-        name: step.def.name.into(),
-        path: step.def.path.into(),
-        options: step.def.options,
-        args: Ok(edited(record).or_else(|| record.input.clone())?),
-        body: step.body(),
-        readable: any_answer,
-        counts_in: CountsIn::Nothing,
-        limit: None,
-    };
-    step_call(run, record.command.clone(), None, call).ok()
-}
-
 /// Of a step whose declaration is not at hand it is not known how it is undone, or whether: the end of the run is to name
 /// it.
 fn unknown_compensation(record: &CommandRecord, outcome: Outcome) -> Option<Event> {
@@ -145,7 +155,7 @@ async fn add_effects(run: &Arc<Run>, open: Vec<IdempotencyKey>, known: &mut Know
     }
 }
 
-/// Phase two of an outcome with a large value; see [`StepCall::commit_stored_outcome`]. Nobody is handed the outcome, so
+/// Phase two of an outcome with a large value; see `StepCall::commit_stored_outcome`. Nobody is handed the outcome, so
 /// what it has changed is not looked at.
 async fn add_effect(run: &Arc<Run>, effect: StoredEffect, known: &mut Known) {
     let (mut events, stored) = match effect_events(&*run.shared.store, &effect).await {
