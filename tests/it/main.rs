@@ -39,6 +39,7 @@ mod lists;
 mod locks;
 mod logs;
 mod lost_claims;
+mod many_waits;
 mod marks;
 mod matters;
 mod moved_steps;

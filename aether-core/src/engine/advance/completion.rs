@@ -308,7 +308,7 @@ pub(crate) async fn suspend(
     let seen = if mutated("seen-is-read-late") { run.seen() } else { seen };
     let status = StatusChange { status: Status::Waiting, wake_at: until, release: true, seen, notify: None };
     let extras = AppendExtras { status: Some(status), ..AppendExtras::default() };
-    durable_or_fault(run, vec![RunWaiting { until, on: on.clone() }.into()], extras).await?;
+    durable_or_fault(run, vec![RunWaiting::at(on.clone(), until).into()], extras).await?;
     log::suspended(&run.id, &on, until);
     Ok(())
 }
