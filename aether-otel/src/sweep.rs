@@ -169,7 +169,7 @@ mod tests {
             parent: None,
             labels: Default::default(),
             traceparent: None,
-            frame: Frame::encode(&[RunWaiting { until: None, on: Vec::new() }.into()]).unwrap(),
+            frame: Frame::encode(&[RunWaiting { until: None, on: Vec::new(), more: 0 }.into()]).unwrap(),
             at,
             owner: None,
             parent_epoch: None,

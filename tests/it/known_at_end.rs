@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use aether::engine::Limits;
+use aether::engine::{Limits, RunEnd};
 use aether::id::IdempotencyKey;
 use aether::prelude::*;
 use aether::store::event::Event;
@@ -13,7 +13,7 @@ use aether::store::ledger::LedgerStatus;
 use aether::store::{Store, StoredEffect};
 use aether::view::{RunView, Status};
 
-use crate::seeds::kit::{Calls, Journal, Place, Rows, builder, in_time, run_id, stores};
+use crate::seeds::kit::{Calls, Journal, Place, Rows, builder, in_time, resume, run_id, stores};
 
 /// Book a seat.
 #[step(effect = "transaction", compensate = unbook)]
@@ -35,6 +35,48 @@ async fn travel(cx: &mut Cx, seat: u32) -> Result<u32> {
     let booked = book(cx, seat).await?;
     let _word: () = cx.signal("go").await?;
     Ok(booked)
+}
+
+/// Book a seat, which takes its time.
+#[step(effect = "transaction", compensate = unbook)]
+async fn book_slowly(cx: &mut StepCx, seat: u32) -> Result<u32> {
+    Calls::note(cx)?;
+    take_a_while();
+    Ok(seat)
+}
+
+fn take_a_while() {
+    std::thread::sleep(Duration::from_millis(60));
+}
+
+/// Look around.
+#[step(effect = "read")]
+async fn look(cx: &mut StepCx) -> Result<()> {
+    Calls::note(cx)
+}
+
+/// Book a seat, and panic at what is seen meanwhile.
+#[workflow]
+async fn startled(cx: &mut Cx, seat: u32) -> Result<u32> {
+    let (booked, ()) = cx
+        .join((
+            async |cx: &mut Cx| book_slowly(cx, seat).await,
+            async |cx: &mut Cx| {
+                let seen = look(cx).await;
+                assert!(seen.is_err(), "a ghost");
+            },
+        ))
+        .await;
+    Ok(booked?)
+}
+
+/// Book many seats.
+#[workflow]
+async fn book_many(cx: &mut Cx, seats: u32) -> Result<()> {
+    let booked = cx.each(0..seats, async |cx: &mut Cx, seat: u32| book(cx, seat).await).await;
+    assert_eq!(booked.len() as u32, seats);
+    let _word: () = cx.signal("go").await?;
+    Ok(())
 }
 
 /// Hold a room.
@@ -129,6 +171,58 @@ async fn a_transaction_that_is_durable_is_undone_when_its_run_is_cancelled_befor
         if journal == cut {
             engine.verify(&run_id("trip")).await.unwrap();
         }
+    }
+}
+
+#[tokio::test]
+async fn transactions_that_are_committed_at_the_end_are_undone_in_the_reverse_order_of_their_sql() {
+    let place = Place::sqlite();
+    let engine = builder(&place.store, &Calls::default()).start().await.unwrap();
+    engine.start::<book_many>(12).id("group").await.unwrap();
+    let mut cut = until_recorded(&place, "group", "wait_started").await;
+    engine.shutdown().await.unwrap();
+    let kept = ["run_created", "node_started", "transaction_finished"];
+    cut.events.retain(|event| kept.contains(&event.kind().as_str()));
+    let finished = cut.events.iter().filter(|event| matches!(event, Event::TransactionFinished(_)));
+    let undone: Vec<String> =
+        finished.rev().map(|event| format!("undo.{}:unbook", event.command().unwrap().place())).collect();
+    assert_eq!(undone.len(), 12);
+
+    let (place, calls) = (Place::sqlite(), Calls::default());
+    cut.plant(&place.store, Rows::Follow).await;
+    let (_engine, view) = ended(&place.store, &calls, "group", false).await;
+    assert_eq!(view.uncompensated, []);
+    let keys = calls.keys("unbook");
+    assert!(keys.iter().zip(&undone).all(|(key, undone)| key.contains(undone.as_str())), "{keys:?}");
+    assert_eq!(keys.len(), 12);
+}
+
+#[tokio::test]
+async fn what_is_known_is_said_in_one_append_with_how_the_run_ends() {
+    let (place, calls) = (Place::sqlite(), Calls::default());
+    let engine = builder(&place.store, &calls).start().await.unwrap();
+    let run = engine.start::<startled>(7).id("ghost").await.unwrap();
+    let end = in_time(run.end()).await.unwrap();
+    assert!(matches!(end, RunEnd::Failed { .. }), "{end:?}");
+    assert_eq!((calls.of("book_slowly"), calls.of("unbook")), (1, 1));
+    engine.shutdown().await.unwrap();
+    let whole = Journal::read(&place.store, "ghost").await;
+    let frames = place.store.load(&run_id("ghost"), 0).await.unwrap();
+    let cuts: Vec<usize> = frames.iter().skip(1).map(|frame| frame.position as usize).collect();
+    let at = |kind: &str| whole.kinds().iter().position(|found| found == kind).unwrap();
+    let between = at("compensation_recorded") + 1..=at("run_unwinding");
+    assert!(!cuts.iter().any(|cut| between.contains(cut)), "{cuts:?} in {:?}", whole.kinds());
+    // Wherever the process dies, the run fails and is not parked, and what it did is undone once.
+    for cut in cuts {
+        let (journal, place, calls) = (whole.first(cut), Place::sqlite(), Calls::default());
+        journal.plant(&place.store, Rows::Follow).await;
+        let (engine, ended) = resume::<startled>(&place.store, "ghost", &calls).await;
+        let view = engine.view(&run_id("ghost")).await.unwrap();
+        assert_eq!(view.status, Status::Failed, "cut at {cut}: {ended:?}");
+        let undone_before = journal.count("tool_invocation_finished", "unbook");
+        assert_eq!(calls.of("unbook") + undone_before, 1, "cut at {cut}");
+        assert_eq!(view.uncompensated, []);
+        engine.shutdown().await.unwrap();
     }
 }
 

@@ -9,6 +9,7 @@ use crate::journal::event::Event;
 use crate::sched::HashMap;
 use crate::store::api::Store;
 use crate::store::error::StoreError;
+use crate::store::waits::WaitFilter;
 use crate::vocabulary::id::{CommandId, RunId};
 
 /// Runs that are read from the store at a time.
@@ -66,16 +67,21 @@ impl Healer {
 
 /// Whether a run's inbox holds a message for one of the commands with which it was suspended.
 async fn is_wanted(store: &dyn Store, run: &RunId) -> Result<bool, StoreError> {
-    let (mut on, mut signals) = (Vec::new(), HashMap::<CommandId, String>::new());
+    let (mut on, mut more, mut signals) = (Vec::new(), 0, HashMap::<CommandId, String>::new());
     for frame in store.load(run, 0).await? {
         // A journal that cannot be read becomes a fault when the run is claimed.
         for event in frame.events().unwrap_or_default() {
             match event {
-                Event::RunWaiting(e) => on = e.on,
+                Event::RunWaiting(e) => (on, more) = (e.on, e.more),
                 Event::WaitStarted(e) => drop(signals.insert(e.command, signal_topic(&e.name))),
                 _ => {}
             }
         }
+    }
+    // Of one that waits at many commands, the journal names the first ones only.
+    if more > 0 {
+        let listed = store.waits(WaitFilter::default().run(run.clone())).await?;
+        on.extend(listed.into_iter().map(|listed| listed.wait.command));
     }
     let wants = |topic: &str| {
         topic == CANCEL

@@ -66,8 +66,11 @@ events! {
         /// When to wake it, if a timer is among what it waits for.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         until: Option<Timestamp>,
-        /// The commands it waits at.
+        /// The commands it waits at; of many, the first ones in the order of their ids.
         on: Vec<CommandId>,
+        /// How many more there are: a run that waits in many branches is suspended once for each of them.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        more: u64,
     }
     /// The run ended with a value.
     3 RunCompleted {
@@ -751,4 +754,8 @@ fn present<'de, D: serde::Deserializer<'de>>(field: D) -> Result<Option<Payload>
 
 fn is_false(flag: &bool) -> bool {
     !flag
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }

@@ -155,6 +155,8 @@ pub(crate) struct Obligations {
     started: HashMap<RunId, CommandId>,
     awaited: HashMap<CommandId, RunId>,
     invocations: BTreeMap<CommandId, InvocationId>,
+    /// Invocations of unknown outcome that an operator is asked about, but for those of branches that lost a race.
+    asked: BTreeMap<CommandId, InvocationId>,
     /// Transaction steps that were begun and have no answer, but for those of branches that lost a race.
     transactions: BTreeSet<CommandId>,
     /// Errors of undoing commands that are not committed yet.
@@ -201,23 +203,31 @@ impl Obligations {
             Event::ChildStarted(e) => self.add_child(e),
             Event::ChildReleased(e) => drop(self.children.remove(&e.child)),
             Event::ToolInvocationStarted(e) => {
+                self.close_invocation(&e.command);
                 self.invocations.insert(e.command.clone(), e.invocation.clone());
             }
             Event::ToolInvocationFinished(e) => {
-                self.invocations.remove(&e.command);
+                self.close_invocation(&e.command);
                 self.remember(&e.command, e.error.as_ref());
             }
             Event::TransactionFinished(e) => self.remember(&e.command, e.error.as_ref()),
             Event::RaceDecided(e) => {
                 let scope = e.command.place();
-                self.transactions.retain(|begun| !begun.is_within(scope) || begun.is_within(&e.winner));
+                let goes_on = |begun: &CommandId| !begun.is_within(scope) || begun.is_within(&e.winner);
+                self.transactions.retain(goes_on);
+                self.asked.retain(|begun, _| goes_on(begun));
             }
             Event::InvocationResolved(e) if e.decision == InvocationDecision::Retry => {}
-            Event::InvocationResolved(e) => drop(self.invocations.remove(&e.command)),
-            Event::InvocationAbandoned(e) => drop(self.invocations.remove(&e.command)),
-            Event::StepRetried(e) => drop(self.invocations.remove(&e.command)),
+            Event::InvocationResolved(e) => {
+                self.close_invocation(&e.command);
+                if e.decision == InvocationDecision::Ask {
+                    self.asked.insert(e.command.clone(), e.invocation.clone());
+                }
+            }
+            Event::InvocationAbandoned(e) => self.close_invocation(&e.command),
+            Event::StepRetried(e) => self.close_invocation(&e.command),
             Event::CommandCommitted(e) => {
-                self.invocations.remove(&e.command);
+                self.close_invocation(&e.command);
                 self.transactions.remove(&e.command);
                 if let Some(child) = self.awaited.remove(&e.command) {
                     self.children.remove(&child);
@@ -236,6 +246,11 @@ impl Obligations {
             }
             _ => {}
         }
+    }
+
+    fn close_invocation(&mut self, command: &CommandId) {
+        self.invocations.remove(command);
+        self.asked.remove(command);
     }
 
     fn push(&mut self, recorded: &CompensationRecorded) {
@@ -533,8 +548,19 @@ impl Obligations {
 
     /// Invocations that were started and whose outcome is neither known nor decided.
     pub(crate) fn invocations(&self) -> Vec<(CommandId, InvocationId)> {
-        self.invocations.iter().map(|(command, invocation)| (command.clone(), invocation.clone())).collect()
+        listed(&self.invocations).collect()
     }
+
+    /// As [`Obligations::invocations`], and those that an operator is asked about.
+    pub(crate) fn unsettled(&self) -> Vec<(CommandId, InvocationId)> {
+        listed(&self.invocations).chain(listed(&self.asked)).collect()
+    }
+}
+
+fn listed(
+    invocations: &BTreeMap<CommandId, InvocationId>,
+) -> impl Iterator<Item = (CommandId, InvocationId)> + '_ {
+    invocations.iter().map(|(command, invocation)| (command.clone(), invocation.clone()))
 }
 
 #[cfg(test)]

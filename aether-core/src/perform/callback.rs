@@ -28,10 +28,7 @@ impl StepCall {
         invocation: &Invocation,
         callback: Option<(InvocationId, Option<Timestamp>)>,
     ) -> Next {
-        // Unless it was called again since.
-        let is_awaited = callback.as_ref().is_some_and(|(awaited, _)| *awaited == invocation.id);
-        self.returned =
-            (is_awaited && invocation.decision != Some(InvocationDecision::Retry)).then_some(self.attempt);
+        self.note_returned(invocation, callback.as_ref().map(|(awaited, _)| awaited));
         // Reports first: one that came while no process ran is an outcome, and leaves the policy nothing to decide.
         if let Some(next) = self.early_callback(&invocation.id).await {
             return next;
@@ -42,6 +39,14 @@ impl StepCall {
             }
             _ => Next::Unknown(invocation.id.clone(), invocation.key.clone(), invocation.decision),
         }
+    }
+
+    /// Notes whether the body of this attempt is known to have come back: a callback is awaited, unless it was called again
+    /// since.
+    pub(crate) fn note_returned(&mut self, invocation: &Invocation, awaited: Option<&InvocationId>) {
+        let handed_over = awaited == Some(&invocation.id);
+        self.returned =
+            (handed_over && invocation.decision != Some(InvocationDecision::Retry)).then_some(self.attempt);
     }
 
     /// The body returned without an outcome: a callback will report it.
@@ -123,7 +128,7 @@ impl StepCall {
     }
 
     /// The first valid report that came before a crash, or before the body returned.
-    async fn early_callback(&mut self, invocation: &InvocationId) -> Option<Next> {
+    pub(crate) async fn early_callback(&mut self, invocation: &InvocationId) -> Option<Next> {
         let mut replies = self.callbacks(invocation, None);
         while let Some(message) = self.run.take_message(&replies.topic) {
             if let Some(next) = self.late_callback(message, &mut replies).await {

@@ -15,7 +15,6 @@ use crate::policy::replay::Mode;
 use crate::run::append::{AppendExtras, unencodable};
 use crate::run::taken::Taken;
 use crate::store::append::StoredEffect;
-use crate::store::error::AppendError;
 use crate::store::ledger::LedgerStatus;
 use crate::store::streams::with_kept;
 use crate::vocabulary::failure::StepError;
@@ -31,7 +30,11 @@ impl StepCall {
     }
 
     /// What a success appends, and the answer to the call.
-    fn success(&mut self, value: Payload, consumed: Vec<Taken>) -> (Vec<Event>, AppendExtras, Answered) {
+    pub(crate) fn success(
+        &mut self,
+        value: Payload,
+        consumed: Vec<Taken>,
+    ) -> (Vec<Event>, AppendExtras, Answered) {
         let outcome = Outcome::of_success(self.options.class);
         // An HTTP exchange that is the whole value is not repeated: replay takes the value from the last exchange.
         let exchanged = self.notes.iter().rev().find_map(|event| match event {
@@ -69,6 +72,18 @@ impl StepCall {
         error: &StepError<Payload>,
         ledger: Option<LedgerStatus>,
     ) -> Answered {
+        let (events, extras, answered) = self.failure(outcome, error, ledger);
+        self.end_attempt(events, extras).await;
+        answered
+    }
+
+    /// What a final failure appends, and the answer to the call.
+    pub(crate) fn failure(
+        &mut self,
+        outcome: Outcome,
+        error: &StepError<Payload>,
+        ledger: Option<LedgerStatus>,
+    ) -> (Vec<Event>, AppendExtras, Answered) {
         let error = error.recorded();
         let mut events = self.start_events();
         let mut extras = self.extras();
@@ -82,8 +97,7 @@ impl StepCall {
         events.push(NodeFinished { command: self.command.clone() }.into());
         let answered = self.check_read(Err(error), &mut events);
         self.end_streams(&answered, &mut extras);
-        self.end_attempt(events, extras).await;
-        answered
+        (events, extras, answered)
     }
 
     /// Appends what an attempt ended with. With a large value in it, there are two phases: first the outcome becomes
@@ -112,17 +126,7 @@ impl StepCall {
         };
         let status = extras.ledger.first().map(|update| update.status);
         let effect = StoredEffect { run: run.id.clone(), key: self.key(), frame, status };
-        let put = || {
-            let put = run.shared.store.put_effect(effect.clone(), run.epoch, extras.stored.clone());
-            put.map(|put| match put {
-                Err(AppendError::Store(error)) => Err(error),
-                put => Ok(put),
-            })
-            .boxed()
-        };
-        if let Err(lost) = run.insist(put).await {
-            return run.stop(lost).await;
-        }
+        run.save(effect, extras.stored.clone()).await;
         extras.drop_stored_values();
         run.append(events, extras);
     }

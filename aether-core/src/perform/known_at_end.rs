@@ -1,47 +1,120 @@
-//! Outcomes that are known when a run ends, and that nobody asks for any more.
+//! Outcomes that are known and that nobody asks for any more: the run ends, or their branch has lost a race.
 //!
-//! Promise: what stands in the journal or the effect store of a call that was cut off is committed before the run ends,
-//! with the call that would undo it. No body is called, and no workflow code is needed.
+//! Promise: what stands in the journal or the effect store of a call that was cut off is committed in the append that says
+//! how the run ends, or who won the race, with the call that would undo it; at the end of a run also what was reported to
+//! its inbox. No body is called, and no workflow code is needed.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use crate::inbox::topics::{callback_topic, resolution_topic};
 use crate::journal::event::{CompensationRecorded, Event, TransactionFinished};
 use crate::journal::history::History;
 use crate::journal::history::record::CommandRecord;
 use crate::journal::obligations::undoes_another;
-use crate::perform::approval::edited;
-use crate::perform::attempts::step_call;
-use crate::perform::call::{CallSpec, CountsIn, StepCall, any_answer};
 use crate::perform::catch_up::as_caught_up;
+use crate::perform::recorded_call::recorded_call;
+use crate::perform::told_at_end::told;
 use crate::perform::transact::committed;
 use crate::run::append::AppendExtras;
 use crate::run::claim::Run;
 use crate::store::append::StoredEffect;
 use crate::store::read::effect_events;
+use crate::vocabulary::id::{CommandId, IdempotencyKey, InvocationId};
 use crate::vocabulary::outcome::Outcome;
 
-/// Commits the outcomes that are known of calls that were cut off. Whoever made these calls is gone, and nothing else of
-/// the run appends.
-pub(crate) async fn commit_known(run: &Arc<Run>) {
-    commit_transactions(run).await;
-    commit_effects(run).await;
+/// What is known of calls that were cut off, as it is to be appended. Not in an append of its own: a crash behind that would
+/// leave answers that the code was never handed, and what ended the run would look like other code.
+#[derive(Debug, Default)]
+pub(crate) struct Known {
+    pub(crate) events: Vec<Event>,
+    pub(crate) extras: AppendExtras,
 }
 
-/// Commits transactions whose outcome was durable when they were cut off, or became so since. Their SQL is there.
-async fn commit_transactions(run: &Arc<Run>) {
-    let open = run.with_obligations(|obligations| obligations.transactions());
+impl Known {
+    /// The commands that it is about.
+    pub(crate) fn commands(&self) -> BTreeSet<CommandId> {
+        self.events.iter().filter_map(Event::command).cloned().collect()
+    }
+
+    fn add(&mut self, events: Vec<Event>, extras: AppendExtras) {
+        self.events.extend(events);
+        self.extras = extras.behind(std::mem::take(&mut self.extras));
+    }
+}
+
+/// The outcomes that are known of calls that were cut off when the run ends. Nothing else of the run appends.
+pub(crate) async fn known_at_end(run: &Arc<Run>) -> Known {
+    let mut known = known_of(run, |_| true).await;
+    let commands = known.commands();
+    let mut unsettled = run.with_obligations(|obligations| obligations.unsettled());
+    unsettled.retain(|(command, _)| !undoes_another(command) && !commands.contains(command));
+    if !unsettled.is_empty() {
+        Box::pin(add_reports(run, unsettled, &mut known)).await;
+    }
+    known
+}
+
+/// What was reported, or resolved, of invocations without an outcome, and acknowledged: the code that waited for it is gone.
+async fn add_reports(run: &Arc<Run>, mut open: Vec<(CommandId, InvocationId)>, known: &mut Known) {
+    run.look_into_inbox().await;
+    open.retain(|(_, invocation)| {
+        run.has_message(&callback_topic(invocation)) || run.has_message(&resolution_topic(invocation))
+    });
     if open.is_empty() {
         return;
     }
-    // Read anew: of one that was handed to the store, and that nobody waited for, only the journal has the outcome.
-    let mut recorded = History::fold(run.recorded_of(|command| open.contains(command)).await);
-    for command in &open {
+    let of = |command: &CommandId| open.iter().any(|(told, _)| told == command);
+    let mut recorded = History::fold(run.recorded_of(of).await);
+    for (command, _) in &open {
         let Some(record) = recorded.peek(command.place()).cloned() else { continue };
-        let finished = record.details().transaction.clone();
-        // One that is to be tried again left nothing behind, and its last word is not said.
-        if let Some(finished) = finished.filter(|finished| finished.outcome != Outcome::RetryableFailure) {
-            run.append(transaction_events(run, &record, finished), AppendExtras::default());
+        if let Some((events, extras)) = told(run, &record).await {
+            known.add(events, extras);
         }
+    }
+}
+
+/// The outcomes that are known of those calls that were cut off for which `of` holds. Whoever made these calls is gone; other
+/// branches may go on. What was handed to the store is durable by then, one way or the other.
+pub(crate) async fn known_of(run: &Arc<Run>, of: impl Fn(&CommandId) -> bool) -> Known {
+    let (mut transactions, mut invocations) =
+        run.with_obligations(|obligations| (obligations.transactions(), obligations.invocations()));
+    // Not under the lock: whoever says which calls are meant may take it.
+    transactions.retain(&of);
+    // The undoing goes on with those that undo others.
+    invocations.retain(|(command, _)| !undoes_another(command) && of(command));
+    let mut known = Known::default();
+    if !transactions.is_empty() {
+        Box::pin(add_transactions(run, transactions, &mut known)).await;
+    }
+    if !invocations.is_empty() {
+        let keys = invocations.iter().map(|(_, invocation)| run.key_of(invocation)).collect();
+        Box::pin(add_effects(run, keys, &mut known)).await;
+    }
+    known
+}
+
+/// Transactions whose outcome was durable when they were cut off, or became so since. Their SQL is there.
+async fn add_transactions(run: &Arc<Run>, open: BTreeSet<CommandId>, known: &mut Known) {
+    // Read anew: of one that was handed to the store, and that nobody waited for, only the journal has the outcome.
+    let recorded = run.recorded_of(|command| open.contains(command)).await;
+    // In the order of their SQL: what was done last is undone first.
+    let finished: Vec<_> = recorded.iter().filter_map(last_word).cloned().collect();
+    let mut recorded = History::fold(recorded);
+    for finished in finished {
+        if let Some(record) = recorded.peek(finished.command.place()) {
+            known.add(transaction_events(run, record, finished), AppendExtras::default());
+        }
+    }
+}
+
+/// One that is to be tried again left nothing behind, and its last word is not said.
+fn last_word(event: &Event) -> Option<&TransactionFinished> {
+    match event {
+        Event::TransactionFinished(finished) => {
+            Some(finished).filter(|finished| finished.outcome != Outcome::RetryableFailure)
+        }
+        _ => None,
     }
 }
 
@@ -57,22 +130,6 @@ fn transaction_events(run: &Arc<Run>, record: &CommandRecord, finished: Transact
     events
 }
 
-/// The call that is recorded, by the declaration of its step; `None` where that is not linked.
-fn recorded_call(run: &Arc<Run>, record: &CommandRecord) -> Option<StepCall> {
-    let step = run.shared.steps.get(record.path.as_deref()?)?;
-    let call = CallSpec {
-        name: step.def.name.into(),
-        path: step.def.path.into(),
-        options: step.def.options,
-        args: Ok(edited(record).or_else(|| record.input.clone())?),
-        body: step.body(),
-        readable: any_answer,
-        counts_in: CountsIn::Nothing,
-        limit: None,
-    };
-    step_call(run, record.command.clone(), None, call).ok()
-}
-
 /// Of a step whose declaration is not at hand it is not known how it is undone, or whether: the end of the run is to name
 /// it.
 fn unknown_compensation(record: &CommandRecord, outcome: Outcome) -> Option<Event> {
@@ -86,26 +143,21 @@ fn unknown_compensation(record: &CommandRecord, outcome: Outcome) -> Option<Even
         .then(|| CompensationRecorded { command, step, args: None, problem, half_way }.into())
 }
 
-/// Commits outcomes that the effect store has of invocations without one in the journal.
-async fn commit_effects(run: &Arc<Run>) {
-    let mut open = run.with_obligations(|obligations| obligations.invocations());
-    // The undoing goes on with those.
-    open.retain(|(command, _)| !undoes_another(command));
-    if open.is_empty() {
-        return;
-    }
+/// Outcomes that the effect store has, or is about to have, of invocations with these keys that have none in the journal.
+async fn add_effects(run: &Arc<Run>, open: Vec<IdempotencyKey>, known: &mut Known) {
     // A row of which nothing is durable yet is no row.
     run.durable_so_far().await;
+    run.save_again(&open).await;
     let mut effects = run.insist(|| run.shared.store.effects(&run.id)).await;
-    effects.retain(|effect| open.iter().any(|(_, invocation)| run.key_of(invocation) == effect.key));
+    effects.retain(|effect| open.contains(&effect.key));
     for effect in effects {
-        commit_effect(run, effect).await;
+        add_effect(run, effect, known).await;
     }
 }
 
-/// Phase two of an outcome with a large value; see [`StepCall::commit_stored_outcome`]. Nobody is handed the outcome, so
+/// Phase two of an outcome with a large value; see `StepCall::commit_stored_outcome`. Nobody is handed the outcome, so
 /// what it has changed is not looked at.
-async fn commit_effect(run: &Arc<Run>, effect: StoredEffect) {
+async fn add_effect(run: &Arc<Run>, effect: StoredEffect, known: &mut Known) {
     let (mut events, stored) = match effect_events(&*run.shared.store, &effect).await {
         Ok(read) => read,
         Err(error) => return run.stop(error).await,
@@ -118,5 +170,5 @@ async fn commit_effect(run: &Arc<Run>, effect: StoredEffect) {
     // A row that holds a final outcome keeps it.
     let status = effect.status.filter(|_| row.is_some_and(|row| !row.committed));
     let extras = as_caught_up(&mut events, stored, effect.key, status);
-    run.append(events, extras);
+    known.add(events, extras);
 }

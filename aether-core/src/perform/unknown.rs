@@ -61,7 +61,12 @@ impl StepCall {
         }
     }
 
-    fn decision(&self, invocation: &InvocationId, decision: InvocationDecision, actor: &str) -> Event {
+    pub(crate) fn decision(
+        &self,
+        invocation: &InvocationId,
+        decision: InvocationDecision,
+        actor: &str,
+    ) -> Event {
         let (command, invocation) = (self.command.clone(), invocation.clone());
         InvocationResolved { command, invocation, decision, actor: actor.into(), resend: None }.into()
     }
@@ -297,6 +302,14 @@ impl StepCall {
         })
     }
 
+    /// Notes who said that the invocation happened, for the append of its outcome: after a crash between two appends the
+    /// decision would have no value.
+    pub(crate) fn note_happened(&mut self, invocation: &InvocationId, actor: &str) {
+        let decision = self.decision(invocation, InvocationDecision::Happened, actor);
+        self.notes.push(decision);
+        self.disown_streams();
+    }
+
     async fn happened(
         &mut self,
         invocation: &InvocationId,
@@ -304,10 +317,7 @@ impl StepCall {
         actor: &str,
         consumed: Vec<Taken>,
     ) -> Next {
-        // In the same append as the outcome: after a crash between two appends the decision would have no value.
-        let decision = self.decision(invocation, InvocationDecision::Happened, actor);
-        self.notes.push(decision);
-        self.disown_streams();
+        self.note_happened(invocation, actor);
         Next::Done(self.commit_success(value, consumed).await)
     }
 

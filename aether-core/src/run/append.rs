@@ -320,6 +320,18 @@ pub(crate) struct AppendExtras {
 }
 
 impl AppendExtras {
+    /// As `self`, with the rows, messages, streams and values of `before` in front.
+    pub(crate) fn behind(mut self, before: Self) -> Self {
+        fn lead<T>(before: Vec<T>, list: &mut Vec<T>) {
+            list.splice(..0, before);
+        }
+        lead(before.ledger, &mut self.ledger);
+        lead(before.consumed, &mut self.consumed);
+        lead(before.streams, &mut self.streams);
+        lead(before.stored, &mut self.stored);
+        self
+    }
+
     /// Removes from the ledger rows the values that are in the effect store; there they are found under the row's key.
     pub(crate) fn drop_stored_values(&mut self) {
         let is_stored = |value: &Option<Payload>| {

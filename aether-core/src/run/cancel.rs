@@ -3,6 +3,7 @@
 //! Promise: a run that is being cancelled starts nothing new; one that is being unwound no longer sees the history of
 //! its workflow.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::journal::event::{Event, InvocationAbandoned, InvocationDecision, InvocationResolved};
@@ -63,15 +64,20 @@ impl Run {
         Ok((events, extras))
     }
 
-    /// As [`Run::abandon`], of branches that lost a race; also what they sent to streams.
+    /// As [`Run::abandon`], of branches that lost a race, without the commands that are `settled`; also what they sent to
+    /// streams.
     ///
     /// # Errors
     /// [`Fault`] when the store fails.
-    pub(crate) async fn abandon_lost(&self, scopes: &[String]) -> Result<(Vec<Event>, AppendExtras), Fault> {
+    pub(crate) async fn abandon_lost(
+        &self,
+        scopes: &[String],
+        settled: &BTreeSet<CommandId>,
+    ) -> Result<(Vec<Event>, AppendExtras), Fault> {
         let _in_flight = self.in_flight_here();
         let lost = |command: &CommandId| self.is_lost_with(command, scopes);
         let streams = self.drop_streams(lost).await;
-        let (events, extras) = self.abandon(lost).await?;
+        let (events, extras) = self.abandon(|command| lost(command) && !settled.contains(command)).await?;
         Ok((events, AppendExtras { streams, ..extras }))
     }
 

@@ -15,6 +15,7 @@ use tokio::sync::OwnedRwLockReadGuard;
 use crate::definition::def::WorkflowDef;
 use crate::journal::generation::Generation;
 use crate::journal::history::History;
+use crate::journal::large_values::LargeValue;
 use crate::journal::obligations::Obligations;
 use crate::journal::spending::Spending;
 use crate::policy::replay::Mode;
@@ -114,6 +115,8 @@ pub(super) struct State {
     pub(super) obligations: Obligations,
     /// Invocations that were dropped between their intent and their body, which is therefore known not to have been called.
     pub(super) uncalled: Vec<InvocationId>,
+    /// Outcomes that were on their way to the effect store when their calls were dropped.
+    pub(super) unsaved: Vec<(StoredEffect, Vec<LargeValue>)>,
     /// What its budgets have spent and reserved.
     pub(super) spending: Spending,
     /// What the store lists of its open waits, and what the next appends may change of it.

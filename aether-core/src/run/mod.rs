@@ -29,6 +29,7 @@ pub(crate) mod taken;
 pub(crate) mod undoers;
 pub(crate) mod undoing;
 pub(crate) mod unreadable;
+mod unsaved;
 pub(crate) mod version;
 
 pub use changes::{ValueChange, ValueChanges};

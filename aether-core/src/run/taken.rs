@@ -44,6 +44,11 @@ impl Run {
         Some(Taken { run: Arc::clone(self), message, queued: false })
     }
 
+    /// Whether there is a message of `topic` that was not taken.
+    pub(crate) fn has_message(&self, topic: &str) -> bool {
+        self.lock().inbox.iter().any(|message| message.topic == topic)
+    }
+
     fn put_back(&self, message: Message) {
         let mut state = self.lock();
         let at = state.inbox.partition_point(|known| known.seq < message.seq);

@@ -33,7 +33,7 @@ impl Run {
     }
 
     /// Whether a command is lost with the branches of these scopes. A call that undoes a step is lost with who makes it.
-    pub(super) fn is_lost_with(&self, command: &CommandId, scopes: &[String]) -> bool {
+    pub(crate) fn is_lost_with(&self, command: &CommandId, scopes: &[String]) -> bool {
         let state = self.lock();
         let maker = state.undoers.get(command).unwrap_or(command);
         scopes.iter().any(|scope| maker.is_within(scope))

@@ -13,6 +13,7 @@ use futures_util::future::maybe_done;
 
 use crate::journal::event::{Event, RaceDecided};
 use crate::journal::history::record::RecordedResult;
+use crate::perform::known_at_end::known_of;
 use crate::run::claim::Run;
 use crate::run::matcher::Matched;
 use crate::vocabulary::id::CommandId;
@@ -187,7 +188,8 @@ impl Cx {
     }
 
     /// Runs branches concurrently until the first one finishes; the others are dropped. The winner is recorded, so a replay
-    /// has the same one. A world-changing call that a losing branch has in flight stays in the ledger, in doubt.
+    /// has the same one. A world-changing call that a losing branch has in flight stays in the ledger, in doubt, unless its
+    /// outcome is known: the SQL of a transaction that is with the store is waited for.
     ///
     /// ```
     /// # use aether_core::workflow::Cx;
@@ -262,12 +264,15 @@ fn losers(race: &CommandId, winner: usize, count: usize) -> Vec<String> {
     (0..count).filter(|number| *number != winner).map(|number| branch_scope(race, number)).collect()
 }
 
-/// Records the winner, and abandons what the losers have in flight: in this process, or in a former one that died before
-/// the race was decided.
+/// Records the winner, and what became of what the losers have in flight: in this process, or in a former one that died
+/// before the race was decided. What is known of it counts and can be undone; the rest is abandoned.
 async fn decide(run: &Arc<Run>, command: &CommandId, winner: usize, losers: &[String]) {
     // The losers are dropped by now, so none of them starts another call between the list of what they have in flight and
     // the append that abandons it.
-    let (mut events, extras) = match run.abandon_lost(losers).await {
+    let _in_flight = run.in_flight();
+    let mut known = known_of(run, |command| run.is_lost_with(command, losers)).await;
+    known.extras.stored.extend(run.store_large(&known.events).await);
+    let (mut abandoned, extras) = match run.abandon_lost(losers, &known.commands()).await {
         Ok(abandoned) => abandoned,
         Err(fault) => return run.stop(fault).await,
     };
@@ -275,8 +280,9 @@ async fn decide(run: &Arc<Run>, command: &CommandId, winner: usize, losers: &[St
     // calls are in doubt. What the workflow does with the winner's value is appended after it.
     // What is known not to have been executed is said before: the decision counts what losers had reserved of budgets as
     // spent.
-    let uncalled = events.iter().take_while(|event| matches!(event, Event::InvocationResolved(_))).count();
+    let uncalled = abandoned.iter().take_while(|event| matches!(event, Event::InvocationResolved(_))).count();
     let decided = RaceDecided { command: command.clone(), winner: branch_scope(command, winner) };
-    events.insert(uncalled, decided.into());
-    run.append(events, extras);
+    abandoned.insert(uncalled, decided.into());
+    known.events.append(&mut abandoned);
+    run.append(known.events, extras.behind(known.extras));
 }

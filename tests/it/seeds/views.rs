@@ -324,7 +324,7 @@ async fn s098_the_cap_of_a_history_keeps_the_terminal_transition() {
         // The run is suspended and taken up again, over and over.
         let mut long = whole.first(1);
         for number in 0..HISTORY_CAP {
-            long.events.push(RunWaiting { until: None, on: Vec::new() }.into());
+            long.events.push(RunWaiting { until: None, on: Vec::new(), more: 0 }.into());
             let worker = WorkerId::from(format!("worker-{number}"));
             long.events.push(RunRequeued { worker, reason: "test".into() }.into());
         }

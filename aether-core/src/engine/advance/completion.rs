@@ -1,7 +1,8 @@
 //! How a run ends: children are asked to end, steps are undone, then the terminal event is appended.
 //!
-//! Promise: a caller sees a result only after it is durable; calls in flight are recorded as abandoned; children are asked
-//! to end before the terminal event, and are asked again after a crash in between.
+//! Promise: a caller sees a result only after it is durable; what is known of calls that were cut off is recorded in one
+//! append with how the run ends, and the others as abandoned; children are asked to end before the terminal event, and are
+//! asked again after a crash in between.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -16,7 +17,7 @@ use crate::journal::event::{
     Event, RunCancelled, RunCompleted, RunFailed, RunTerminated, RunUnwinding, RunWaiting,
 };
 use crate::journal::history::History;
-use crate::perform::known_at_end::commit_known;
+use crate::perform::known_at_end::{Known, known_at_end};
 use crate::run::append::AppendExtras;
 use crate::run::claim::Run;
 use crate::run::end::RunEnd;
@@ -39,6 +40,8 @@ pub(crate) struct RunCompletion {
     consumed: Vec<Taken>,
     /// Whether the undoing of steps has begun.
     unwinding: bool,
+    /// Outcomes that are known and that nobody asks for any more. The next append says them.
+    known: Known,
 }
 
 impl RunCompletion {
@@ -77,13 +80,13 @@ impl RunCompletion {
             }
             other @ (DriveEnd::Suspended { .. } | DriveEnd::Fault(_)) => return Err(other),
         };
-        Ok(Self { end, consumed, unwinding: false })
+        Ok(Self { end, consumed, unwinding: false, known: Known::default() })
     }
 
     /// Resumes an unwinding that was interrupted; `end` is the event with which the run is to end.
     pub(crate) fn resumed(run: &Run, end: Event, history: History) -> Self {
         run.begin_unwinding(history);
-        Self { end, consumed: Vec::new(), unwinding: true }
+        Self { end, consumed: Vec::new(), unwinding: true, known: Known::default() }
     }
 
     /// Ends the run; durable when it returns. `Err` where the run was stopped before its end, such as by a shutdown.
@@ -97,7 +100,10 @@ impl RunCompletion {
         run.children_are_started().await;
         // A run that completes was handed all that it asked for.
         if !self.unwinding && !matches!(self.end, Event::RunCompleted(_)) {
-            unless_failed(run, commit_known(run)).await?;
+            self.known = unless_failed(run, known_at_end(run)).await?;
+            // From here on they count: what is to be undone, and what is abandoned, depends on them.
+            let known = &self.known.events;
+            run.with_obligations(|obligations| known.iter().for_each(|event| obligations.apply(event)));
         }
         if !self.unwinding
             && (self.must_unwind(run) || has_children(run) && !mutated("children-end-before-the-decision"))
@@ -123,7 +129,7 @@ impl RunCompletion {
                 other => return Err(other),
             }
         }
-        let (mut events, mut extras) = leave(run).await?;
+        let (mut events, mut extras) = self.leave(run).await?;
         // What was decided before stays so: then a request came after it.
         extras.unless_asked_to_end = !self.unwinding && self.gives_way();
         let event = with_uncompensated(self.end, run);
@@ -134,7 +140,7 @@ impl RunCompletion {
             seen: run.seen(),
             notify: parent,
         });
-        extras.consumed = self.consumed;
+        extras.consumed.append(&mut self.consumed);
         // What no outcome came of, of branches that lost a race. A run that ends otherwise was cut off in the middle, and
         // shows how far it had come.
         if matches!(event, Event::RunCompleted(_)) {
@@ -150,12 +156,22 @@ impl RunCompletion {
     /// crash the run resumes with its unwinding, and never with workflow code, which was over. Only what is decided so is
     /// told to children: a worker that has lost the run is refused here, and sends nothing.
     async fn decide(&mut self, run: &Run) -> Result<(), DriveEnd> {
-        let (mut events, mut extras) = leave(run).await?;
+        let (mut events, mut extras) = self.leave(run).await?;
         events.push(RunUnwinding { end: Box::new(self.end.clone()) }.into());
-        extras.consumed = std::mem::take(&mut self.consumed);
+        extras.consumed.append(&mut self.consumed);
         extras.unless_asked_to_end = self.gives_way();
         extras.code = run.unpark();
         durable_or_fault(run, events, extras).await
+    }
+
+    /// As [`abandon`], behind what is known of calls that were cut off, and behind what only earlier generations recorded of
+    /// calls that undo steps: whoever reads this journal must find it, and the unwinding goes on with it.
+    async fn leave(&mut self, run: &Run) -> Result<(Vec<Event>, AppendExtras), DriveEnd> {
+        let (abandoned, extras) = abandon(run).await?;
+        let Known { mut events, extras: known } = std::mem::take(&mut self.known);
+        events.extend(run.with_obligations(|obligations| obligations.all_begun_before()));
+        events.extend(abandoned);
+        Ok((events, extras.behind(known)))
     }
 
     /// Whether a request to end the run, acknowledged before this end is durable, outweighs it.
@@ -214,15 +230,6 @@ fn has_children(run: &Run) -> bool {
 /// The events that abandon the invocations in flight; their outcome is unknown from here on.
 pub(crate) async fn abandon(run: &Run) -> Result<(Vec<Event>, AppendExtras), DriveEnd> {
     unless_failed(run, run.abandon(|_| true)).await?.map_err(DriveEnd::Fault)
-}
-
-/// As [`abandon`], behind what only earlier generations recorded of calls that undo steps: whoever reads this journal must
-/// find it, and the unwinding goes on with it.
-async fn leave(run: &Run) -> Result<(Vec<Event>, AppendExtras), DriveEnd> {
-    let (abandoned, extras) = abandon(run).await?;
-    let mut events = run.with_obligations(|obligations| obligations.all_begun_before());
-    events.extend(abandoned);
-    Ok((events, extras))
 }
 
 /// The terminal event of a workflow that returned.
@@ -301,7 +308,7 @@ pub(crate) async fn suspend(
     let seen = if mutated("seen-is-read-late") { run.seen() } else { seen };
     let status = StatusChange { status: Status::Waiting, wake_at: until, release: true, seen, notify: None };
     let extras = AppendExtras { status: Some(status), ..AppendExtras::default() };
-    durable_or_fault(run, vec![RunWaiting { until, on: on.clone() }.into()], extras).await?;
+    durable_or_fault(run, vec![RunWaiting::at(on.clone(), until).into()], extras).await?;
     log::suspended(&run.id, &on, until);
     Ok(())
 }
@@ -310,10 +317,11 @@ pub(crate) async fn suspend(
 pub(crate) async fn durable_or_fault(
     run: &Run,
     events: Vec<Event>,
-    extras: AppendExtras,
+    mut extras: AppendExtras,
 ) -> Result<(), DriveEnd> {
     let append = async {
-        let extras = AppendExtras { stored: run.store_large(&events).await, ..extras };
+        // Beside those that were in the effect store before.
+        extras.stored.extend(run.store_large(&events).await);
         run.append_durably(events, None, extras).await
     };
     unless_failed(run, append).await.map(drop)

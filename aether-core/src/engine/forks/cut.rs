@@ -83,7 +83,8 @@ impl Origin {
         match self.earliest(&bill.undone) {
             None => Ok((divided, bill)),
             Some(earliest) => {
-                Err(ForkError::UndoneBefore { run: self.id().clone(), calls: bill.undone, earliest })
+                let (run, earliest) = (self.id().clone(), self.outside_of_lost(earliest));
+                Err(ForkError::UndoneBefore { run, calls: bill.undone, earliest })
             }
         }
     }
@@ -113,6 +114,16 @@ impl Origin {
         asked.find(|command| commands.contains(command)).cloned()
     }
 
+    /// The command, or the race that its branch lost, the outermost one: inside of that there is no place to cut.
+    fn outside_of_lost(&self, command: CommandId) -> CommandId {
+        let mut at = command;
+        // Each race is further out than the one before.
+        while let Err(CutError::Lost(race)) = Divided::of(&self.events, &Cut::Before(at.clone())) {
+            at = race;
+        }
+        at
+    }
+
     fn before_failure(&self) -> Result<(Divided<'_>, Bill), ForkError> {
         if self.record.status != Status::Failed {
             return Err(ForkError::NotFailed { run: self.id().clone(), status: self.record.status });
@@ -124,7 +135,7 @@ impl Origin {
         };
         // What was undone is made again. Each round cuts earlier, so that there is an end.
         while let Some(undone) = self.earliest(&bill.undone) {
-            (divided, bill) = self.cut(&Cut::Before(undone))?;
+            (divided, bill) = self.cut(&Cut::Before(self.outside_of_lost(undone)))?;
         }
         Ok((divided, bill))
     }

@@ -61,7 +61,7 @@ pub enum ForkError {
         run: RunId,
         /// The calls that were undone.
         calls: Vec<CommandId>,
-        /// The first of them.
+        /// The first of them, or the race that its branch lost: a place to cut before.
         earliest: CommandId,
     },
     /// The run has continued as new. What it owes from earlier generations cannot be handed to a fork.

@@ -1,7 +1,22 @@
 //! What can be said of an event without knowing its fields: its kind's name, and whether it ends its run.
 
-use crate::journal::event::Event;
+use jiff::Timestamp;
+
+use crate::journal::event::{Event, RunWaiting};
 use crate::vocabulary::contract::Status;
+use crate::vocabulary::id::CommandId;
+
+/// The most commands that a suspension names.
+const NAMED: usize = 64;
+
+impl RunWaiting {
+    /// The suspension of a run that waits at the commands `on`.
+    pub(crate) fn at(mut on: Vec<CommandId>, until: Option<Timestamp>) -> Self {
+        let more = on.len().saturating_sub(NAMED) as u64;
+        on.truncate(NAMED);
+        Self { until, on, more }
+    }
+}
 
 impl Event {
     /// Name of the kind as it stands in the journal.

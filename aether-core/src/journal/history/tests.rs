@@ -580,7 +580,7 @@ fn of_lost_branches_only_what_was_asked_for_is_kept() {
 
 #[test]
 fn code_counts_as_replayed_for_as_long_as_the_journal_shows_that_it_ran() {
-    let waiting = || -> Event { RunWaiting { until: None, on: vec![command("1:sleep")] }.into() };
+    let waiting = || -> Event { RunWaiting { until: None, on: vec![command("1:sleep")], more: 0 }.into() };
     let timer =
         |id: &str| -> Event { TimerScheduled { command: command(id), due: second(9), site: None }.into() };
     let waker = Waker::noop();
