@@ -43,7 +43,7 @@ async fn a_run_that_waits_in_many_branches_does_not_write_all_of_them_at_each_su
     let mut position = suspended_behind(&*place.store, 1).await;
     // From the last one on: those that are not named must be found, too.
     for n in (1_800..2_000_u32).rev() {
-        engine.signal(run.id(), &format!("s{n}"), "1", &n).await.unwrap();
+        engine.signal(run.id(), &format!("s{n}"), &n.to_string(), &n).await.unwrap();
         position = suspended_behind(&*place.store, position).await;
     }
     let frames = place.store.load(run.id(), 0).await.unwrap();

@@ -45,7 +45,7 @@ async fn refund(cx: &mut StepCx, cents: u32, charged: Option<u32>) -> Result<()>
 
 /// Charge a card.
 #[workflow]
-async fn buy(cx: &mut Cx, cents: u32) -> Result<u32> {
+async fn buy_on_word(cx: &mut Cx, cents: u32) -> Result<u32> {
     Ok(charge(cx, cents).await?)
 }
 
@@ -116,7 +116,7 @@ impl Shop {
 #[tokio::test]
 async fn a_report_counts_that_came_before_its_run_was_cancelled() {
     for shop in Shop::in_each_store() {
-        shop.leave_waiting::<buy>().await;
+        shop.leave_waiting::<buy_on_word>().await;
         let client = shop.client().await;
         assert_eq!(client.complete_callback(&shop.token(), &100).await.unwrap(), Sent::Delivered);
         let (engine, view) = shop.cancelled(client).await;
@@ -143,7 +143,7 @@ async fn a_report_counts_that_came_before_its_run_was_cancelled() {
 #[tokio::test]
 async fn a_reported_failure_counts_that_came_before_its_run_was_cancelled() {
     for shop in Shop::in_each_store() {
-        shop.leave_waiting::<buy>().await;
+        shop.leave_waiting::<buy_on_word>().await;
         let client = shop.client().await;
         let declined = Failure::permanent("declined");
         assert_eq!(client.fail_callback(&shop.token(), &declined).await.unwrap(), Sent::Delivered);

@@ -7,7 +7,7 @@ use aether::error::ForkError;
 use aether::prelude::*;
 
 use super::{Rates, bill, engine, rate, reserve};
-use crate::seeds::kit::{Calls, Journal, Place, in_time, run_id, stores};
+use crate::seeds::kit::{Calls, Place, in_time, run_id, stores};
 
 /// Keep money aside until there is a word.
 #[workflow]
@@ -28,7 +28,12 @@ async fn reserve_for_a_while(cx: &mut Cx, cents: u32) -> Result<u32> {
 /// Says that it was enough, once the reservation is recorded.
 async fn enough(engine: &Engine, place: &Place, run: &str) {
     in_time(async {
-        while Journal::read(&place.store, run).await.count("step_committed", "reserve") == 0 {
+        // A fork that nobody has claimed yet takes appends of epoch 0, by which the kit would wait for the others.
+        let is_reserved = async || {
+            let frames = place.store.load(&run_id(run), 0).await.unwrap();
+            frames.iter().any(|frame| frame.text.contains("step_committed"))
+        };
+        while !is_reserved().await {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
     })
