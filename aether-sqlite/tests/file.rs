@@ -488,3 +488,25 @@ async fn the_codes_of_a_dead_worker_do_not_count() {
     assert_eq!(left, 0, "a worker that registers retires the dead");
     assert!(!path.with_file_name("agent.db-workers").join("gone").exists());
 }
+
+/// The size of the file, and of its log, behind so many MB of events.
+async fn grown(checkpoint_pages: u32) -> (u64, u64) {
+    let (_folder, path) = place();
+    let options = SqliteOptions { checkpoint_pages, ..SqliteOptions::default() };
+    let store = SqliteStore::open_with(&path, options).unwrap();
+    store.create(new_run("a")).await.unwrap();
+    let large = Frame { text: format!("[\"{}\"]", "x".repeat(10_000)), count: 1 };
+    for expected in 1..1_000 {
+        queue(&store, append("a", 1, expected, large.clone())).await.unwrap().unwrap();
+    }
+    let size = |path: &Path| std::fs::metadata(path).unwrap().len() >> 20;
+    (size(&path), size(&path.with_extension("db-wal")))
+}
+
+#[tokio::test]
+async fn the_log_is_copied_into_the_file_and_begun_anew() {
+    let (file, log) = grown(256).await;
+    assert!(file > 7 && log < 8, "the file has {file} MiB, its log {log}");
+    let (file, log) = grown(0).await;
+    assert!(file < 2 && log > 9, "somebody else copies: the file has {file} MiB, its log {log}");
+}

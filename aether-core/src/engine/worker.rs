@@ -149,6 +149,7 @@ pub(super) async fn claim(inner: &Arc<Inner>, only: Option<RunId>) -> Result<usi
     }
     let Some(admission) = inner.admit().await else { return Ok(0) };
     let others_first = inner.others_first.load(Ordering::Relaxed);
+    let lapsed_first = inner.lapsed_first.load(Ordering::Relaxed);
     let request = ClaimRequest {
         worker: shared.worker.clone(),
         now: shared.environment.now(),
@@ -159,7 +160,7 @@ pub(super) async fn claim(inner: &Arc<Inner>, only: Option<RunId>) -> Result<usi
         adopt: Vec::new(),
         serves: inner.serves.clone(),
         others_first,
-        lapsed_first: inner.lapsed_first.load(Ordering::Relaxed),
+        lapsed_first,
     };
     let leases = shared.store.claim(request).await;
     let answered = shared.environment.monotonic();
@@ -174,7 +175,7 @@ pub(super) async fn claim(inner: &Arc<Inner>, only: Option<RunId>) -> Result<usi
     if claimed > 0 {
         inner.others_first.store(!others_first, Ordering::Relaxed);
         // At every other turn, so that each of the two goes with each of the others.
-        inner.lapsed_first.fetch_xor(others_first, Ordering::Relaxed);
+        inner.lapsed_first.store(lapsed_first ^ others_first, Ordering::Relaxed);
     }
     let loading = launch_claimed(inner, leases, admission);
     if let Some(run) = only {
