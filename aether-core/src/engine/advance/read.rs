@@ -95,6 +95,8 @@ struct Journal {
     /// The event with which the run is to end once its steps are undone, and what was recorded of that.
     unwinding: Option<(Box<Event>, Folding)>,
     undoing: Undoing,
+    /// Whether the next event was appended with how the run ends.
+    is_late: bool,
     /// The newest event, where a run ends with it. One that others follow is an event like them.
     end: Option<Event>,
 }
@@ -128,13 +130,26 @@ impl Undoing {
     }
 }
 
+/// Whether a run may end with this while calls of it are cut off.
+fn cuts_off(event: &Event) -> bool {
+    match event {
+        Event::RunUnwinding(e) => cuts_off(&e.end),
+        Event::RunFailed(_) | Event::RunCancelled(_) | Event::RunTerminated(_) => true,
+        _ => false,
+    }
+}
+
 impl Journal {
     async fn add(&mut self, store: &dyn Store, run: &RunId, frames: &[StoredFrame]) -> Result<(), Fault> {
         let Some(first) = frames.first() else { return Ok(()) };
-        let mut events = Vec::new();
+        let (mut events, mut late) = (Vec::new(), Vec::new());
         for frame in frames {
             let read = self.chained.follow(frame);
-            events.append(&mut read.map_err(|error| Fault::Journal { run: run.clone(), error })?);
+            let mut read = read.map_err(|error| Fault::Journal { run: run.clone(), error })?;
+            if read.iter().any(cuts_off) {
+                late.push(frame.position..frame.position.saturating_add(read.len() as u64));
+            }
+            events.append(&mut read);
         }
         crate::store::read::fill(store, run, frames, &mut events).await?;
         let mut times = frames.iter().peekable();
@@ -143,6 +158,7 @@ impl Journal {
             while let Some(frame) = times.next_if(|frame| frame.position <= position) {
                 at = frame.at;
             }
+            self.is_late = late.iter().any(|frame| frame.contains(&position));
             self.push(position, at, event);
         }
         Ok(())
@@ -188,6 +204,10 @@ impl Journal {
             }
             (None, event) => {
                 self.undoing.note(&event);
+                // What is committed with how a run ends was handed to no code: its call had been cut off.
+                if self.is_late && matches!(event, Event::CommandCommitted(_)) {
+                    return;
+                }
                 if let Some(event) = self.beginning.apply(event) {
                     self.history.apply(event);
                 }
