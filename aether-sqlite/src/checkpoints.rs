@@ -84,11 +84,15 @@ fn bytes_of_a_pass(limit: u64, (each, were): (u64, u64), (from, to): (u64, u64))
     (were.saturating_mul(wanted) / grown).clamp(wanted * PAGE / 64, wanted * PAGE)
 }
 
-/// Copies what no reader needs in the log, and syncs the file. The pages in the log, where it can be done now.
+/// Copies what no reader needs in the log, and syncs the file. Whether somebody else was at it, and the pages in the log.
+pub(crate) fn checkpoint(conn: &Connection) -> rusqlite::Result<(bool, i64)> {
+    conn.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| Ok((row.get(0)?, row.get(1)?)))
+}
+
+/// The pages in the log, behind a copy of it; `None` where none can be made now.
 fn copy(conn: &Connection) -> Option<u64> {
-    let pages = conn.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| row.get::<_, i64>(1));
-    match pages {
-        Ok(pages) => u64::try_from(pages).ok(),
+    match checkpoint(conn) {
+        Ok((_, pages)) => u64::try_from(pages).ok(),
         Err(error) => {
             tracing::debug!(%error, "the log is copied into the file later");
             None

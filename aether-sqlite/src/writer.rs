@@ -3,9 +3,9 @@
 //! Promise: appends take effect in the order in which they were queued; nothing is answered before the commit that
 //! decides it. A batch that cannot be written for the moment (a full disk, a locked file, an I/O error) is rolled back
 //! and tried again, its appends in their order, until it is written or the store closes. Nothing is answered as written
-//! by a transaction that began after the file or a log of it was deleted or replaced, and then nothing is written at the end. While a caller waits, a batch
-//! is committed as soon as the queue is empty; while none does, it stays open for a moment to take in more. A unit of
-//! work has a transaction of its own, between two batches.
+//! by a transaction that began after the file or a log of it was deleted or replaced, and then nothing is written at the
+//! end. While a caller waits, a batch is committed as soon as the queue is empty; while none does, it stays open for a
+//! moment to take in more. A unit of work has a transaction of its own, between two batches.
 
 use std::cell::OnceCell;
 use std::collections::VecDeque;
@@ -20,7 +20,7 @@ use aether_core::store::ledger::Acquired;
 use aether_core::store::{Append, AppendError, StoreError};
 
 use crate::batch::Batch;
-use crate::checkpoints::Checkpoints;
+use crate::checkpoints::{Checkpoints, checkpoint};
 use crate::error::{OpError, gone, is_transient, translate};
 use crate::identity::FileWatch;
 use crate::options::SqliteOptions;
@@ -185,12 +185,11 @@ pub(crate) fn serve(
 /// Copies the log into the file, as far as no reader of another process needs what is there. The connection that closes last
 /// would do that too; but where several processes close at the same moment, none of them may be the last.
 fn copy_log(conn: &Connection, store: &str) {
-    let copy = || conn.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| row.get(0));
     // Another process that copies may have begun before the last write of this one.
     for _ in 0..100 {
-        match copy() {
-            Ok(true) => sleep(Duration::from_millis(10)),
-            Ok(false) => return,
+        match checkpoint(conn) {
+            Ok((true, _)) => sleep(Duration::from_millis(10)),
+            Ok((false, _)) => return,
             Err(error) => {
                 tracing::warn!(%store, %error, "the log could not be copied into the file; nothing in it is lost");
                 return;

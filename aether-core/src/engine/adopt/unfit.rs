@@ -19,8 +19,8 @@ pub enum OnUnfit {
     /// It starts, and parks them: they wait, listed, for code that they fit.
     #[default]
     Park,
-    /// It does not start: [`BuildError::OpenRunsNeedOtherCode`] names them, and those that would fail. Every open run is replayed first, which executes
-    /// nothing; runs whose code another live worker has are left out.
+    /// It does not start: [`BuildError::OpenRunsNeedOtherCode`] names them, and those that would fail. Every open run is
+    /// replayed first, which executes nothing; runs whose code another live worker has are left out.
     Refuse,
 }
 
