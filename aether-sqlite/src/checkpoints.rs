@@ -16,7 +16,7 @@ use crate::sched::Sender;
 /// Size of a page.
 const PAGE: u64 = 4_096;
 /// So often the log is copied while it grows to its limit.
-const PASSES: u64 = 8;
+const PASSES: u64 = 3;
 
 /// What is copied when.
 pub(crate) struct Checkpoints {
@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn passes_follow_the_growth_of_the_log() {
-        let limit = 8_000;
+        let limit = 1_000 * PASSES;
         let next = |were, log| bytes_of_a_pass(limit, (2_000_000, were), log);
         // A thousand pages are wanted each time.
         assert_eq!(next(2_000_000, (1_000, 2_000)), 2_000_000);
