@@ -16,7 +16,7 @@ use crate::sched::Sender;
 /// Size of a page.
 const PAGE: u64 = 4_096;
 /// So often the log is copied while it grows to its limit.
-const PASSES: u64 = 8;
+const PASSES: u64 = 3;
 
 /// What is copied when.
 pub(crate) struct Checkpoints {
