@@ -218,3 +218,29 @@ impl Classify for HttpError {
 inventory::submit! {
     KnownError(|error| error.downcast_ref::<HttpError>().map(ErrorHints::of))
 }
+
+inventory::submit! { KnownError(|error| error.downcast_ref::<reqwest::Error>().map(of_raw)) }
+
+// Whatever was awaited in it was dropped, and may have been done.
+inventory::submit! {
+    KnownError(|error| {
+        error.downcast_ref::<tokio::time::error::Elapsed>()?;
+        Some(ErrorHints { lost: true, ..ErrorHints::default() })
+    })
+}
+
+/// What the error of a client of the program's own says. It does not tell the method, so a step that only reads goes by the
+/// class, and one that may change the world by whether an answer was lost.
+fn of_raw(error: &reqwest::Error) -> ErrorHints {
+    let (class, lost) = match error.status().map(|status| status.as_u16()) {
+        Some(425 | 429) => (FailureClass::Retryable, false),
+        Some(408 | 500..) => (FailureClass::Retryable, true),
+        Some(_) => (FailureClass::Permanent, false),
+        None if error.is_builder() => (FailureClass::Permanent, false),
+        None if error.is_connect() => (FailureClass::Retryable, false),
+        None if error.is_timeout() => (FailureClass::Retryable, true),
+        // A redirection too many, a body that broke off or does not decode: the sources may say more.
+        None => (FailureClass::Unclassified, true),
+    };
+    ErrorHints { class, retry_after: None, lost }
+}
