@@ -28,6 +28,7 @@ use crate::run::log;
 use crate::sched::Mutex;
 use crate::step::body::Body;
 use crate::step::context::StepCx;
+use crate::step::over::Executing;
 use crate::store::append::{Rollback, Work};
 use crate::store::error::StoreError;
 use crate::vocabulary::deps::MissingDep;
@@ -187,6 +188,7 @@ impl StepCall {
     /// Makes one attempt at a transaction step.
     pub(crate) async fn transact(&mut self) -> Next {
         let cx = self.step_cx(self.run.now(), None);
+        let _executing = Executing::of(&cx);
         let event = match self.intercepted(&cx) {
             Some(stub) => {
                 let ended = {

@@ -80,6 +80,13 @@ pub enum HttpError {
         /// Method and URL of the request.
         exchange: Exchange,
     },
+    /// The body of the step is over, and what it left behind sends nothing in its name: the request was not sent, or was
+    /// dropped where it changes nothing.
+    #[error("{exchange}: not sent: the body of the step is over; await the request in the body")]
+    Over {
+        /// Method and URL of the request.
+        exchange: Exchange,
+    },
     /// The host asked other requests to wait, for longer than this one would wait itself. Nothing was sent.
     #[error("{exchange}: not sent: the host asked to be left alone, for another {left:?}")]
     Held {
@@ -168,6 +175,7 @@ impl HttpError {
             | Self::Lost { exchange, .. }
             | Self::TooLarge { exchange, .. }
             | Self::Cancelled { exchange }
+            | Self::Over { exchange }
             | Self::Held { exchange, .. }
             | Self::Queued { exchange, .. }
             | Self::Unredacted { exchange }
@@ -186,7 +194,7 @@ impl Classify for HttpError {
     fn class(&self) -> FailureClass {
         let changes_world = self.exchange().changes_world();
         match self {
-            Self::Invalid { .. } | Self::NotRecorded { .. } | Self::Unredacted { .. } => {
+            Self::Invalid { .. } | Self::NotRecorded { .. } | Self::Unredacted { .. } | Self::Over { .. } => {
                 FailureClass::Permanent
             }
             // Both say that the server has seen the key before: what came of that sending is not said.
