@@ -472,17 +472,26 @@ pub(crate) struct Tries {
     pause: Duration,
     longest: Duration,
     conflicts: u32,
+    /// How often the pause after a conflict is doubled when conflicts do not end.
+    doubled: u32,
 }
 
 /// How long a try waits for a connection at least.
 const ONE_TRY: Duration = Duration::from_secs(1);
+/// So many conflicts are no chance any more.
+const MANY_CONFLICTS: u32 = 20;
 /// The longest pause between two tries.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 impl Tries {
     pub(crate) fn new(patience: Duration) -> Self {
         let pause = Duration::from_millis(20);
-        Self { since: Instant::now(), patience, pause, longest: LONGEST_PAUSE, conflicts: 0 }
+        Self { since: Instant::now(), patience, pause, longest: LONGEST_PAUSE, conflicts: 0, doubled: 0 }
+    }
+
+    /// For what is tried until it works: a conflict that does not end is waited for longer and longer, up to two seconds.
+    pub(crate) fn without_end() -> Self {
+        Self { doubled: 5, ..Self::new(Duration::MAX) }
     }
 
     /// What is left of the patience. Each try has some time, also where there is no other one.
@@ -503,7 +512,8 @@ impl Tries {
     pub(crate) fn next(&mut self, failure: Failure) -> Duration {
         if matches!(failure, Failure::Conflict | Failure::Slow | Failure::Pooler) {
             self.conflicts = self.conflicts.saturating_add(1);
-            let steps = self.conflicts.saturating_sub(1).min(6);
+            let more = self.conflicts.saturating_sub(MANY_CONFLICTS).min(self.doubled);
+            let steps = self.conflicts.saturating_sub(1).min(6) + more;
             return jittered(Duration::from_millis(1 << steps)).mul_f64(f64::from(u8::from(steps > 0)));
         }
         let pause = self.pause;

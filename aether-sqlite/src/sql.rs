@@ -145,5 +145,5 @@ inventory::submit!(KnownError(|error| {
         ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => FailureClass::Retryable,
         _ => return None,
     };
-    Some(ErrorHints { class, retry_after: None })
+    Some(ErrorHints { class, ..ErrorHints::default() })
 }));

@@ -1,6 +1,7 @@
 //! Forks and retries: what the plan lists, what is decided about it, and what the fork does then.
 
 mod changed;
+mod edited;
 mod lost;
 
 use std::sync::Arc;

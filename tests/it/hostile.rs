@@ -31,6 +31,7 @@ mod clocks;
 mod edges;
 mod found;
 mod inputs;
+mod left_behind;
 mod time;
 mod timing;
 

@@ -38,6 +38,7 @@ mod limits;
 mod lists;
 mod locks;
 mod logs;
+mod lost_answers;
 mod lost_claims;
 mod many_waits;
 mod marks;

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
+mod contention;
 mod frozen;
 mod kit;
 mod messages;

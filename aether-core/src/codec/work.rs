@@ -37,4 +37,8 @@ impl Work for CodedWork {
         self.seal.seal_frame(&mut frame, &self.run, self.labels.as_ref(), self.position)?;
         Ok(frame)
     }
+
+    fn is_called_off(&self) -> bool {
+        self.work.is_called_off()
+    }
 }

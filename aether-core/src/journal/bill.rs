@@ -2,6 +2,8 @@
 //!
 //! Promise: a fold of the journal and nothing else; a call is listed once, by its command, whatever its attempts.
 
+use serde::Deserialize;
+
 use crate::journal::cut::Divided;
 use crate::journal::event::forked::ForkDecision;
 use crate::journal::event::{
@@ -75,7 +77,8 @@ pub struct BilledCall {
     pub digest: Option<Digest>,
     /// Unique name of its step, where that is recorded.
     pub path: Option<String>,
-    /// Its arguments.
+    /// Its arguments; where a person edited them, the edited ones. Of a call that a fork has from its own origin, and that
+    /// a person edited there, those that the workflow asked for: its `undo` tells what was made.
     pub args: Option<Payload>,
     /// Its value.
     pub result: Option<Payload>,
@@ -95,6 +98,8 @@ pub struct BilledCall {
     pub decision: Option<ForkDecision>,
     /// Its outcome as recorded.
     pub(crate) recorded: Option<Outcome>,
+    /// The arguments that the workflow asked for, to which `digest` belongs.
+    pub(crate) asked: Option<Payload>,
     invoked: bool,
 }
 
@@ -155,6 +160,7 @@ impl BilledCall {
             changed: Vec::new(),
             decision: None,
             recorded: None,
+            asked: None,
             invoked: false,
         }
     }
@@ -165,9 +171,15 @@ impl BilledCall {
                 self.class = e.class;
                 self.irreversible = e.constraints.irreversible;
                 self.digest = Some(e.digest.clone());
+                self.asked.clone_from(&e.input);
                 self.args.clone_from(&e.input);
                 self.path.clone_from(&e.path);
                 self.site.clone_from(&e.site);
+            }
+            Event::ApprovalDecided(e) => {
+                if let Ok(Edited { approved_with }) = e.decision.decode() {
+                    self.args = Some(approved_with);
+                }
             }
             Event::ToolInvocationStarted(e) => {
                 (self.key, self.invoked) = (Some(e.key.clone()), true);
@@ -233,6 +245,12 @@ impl BilledCall {
             _ => CallOutcome::Failed,
         }
     }
+}
+
+/// The decision of a person who edited the arguments of a call, as it is recorded.
+#[derive(Deserialize)]
+struct Edited {
+    approved_with: Payload,
 }
 
 /// Whether calls of this class may change the world, by themselves or by what they start.
@@ -309,6 +327,7 @@ impl Calls {
         call.irreversible = decided.irreversible;
         call.path.clone_from(&decided.path);
         call.args.clone_from(&decided.args);
+        call.asked.clone_from(&decided.args);
         if let Some(outcome) = decided.outcome {
             call.end(outcome, decided.result.as_ref(), decided.error.as_ref());
         }

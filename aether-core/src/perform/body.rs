@@ -19,6 +19,7 @@ use crate::run::fault::Fault;
 use crate::run::log;
 use crate::step::body::BodyResult;
 use crate::step::context::StepCx;
+use crate::step::over::Executing;
 use crate::step::redacting::redacting;
 use crate::store::intent::DurableIntent;
 use crate::vocabulary::deps::MissingDep;
@@ -93,6 +94,8 @@ impl StepCall {
 
     async fn call(&mut self, cx: StepCx) -> BodyOutcome {
         let (in_flight, place) = (self.run.in_flight(), self.place.take());
+        // However this call ends, dropped futures included.
+        let executing = Executing::of(&cx);
         let span = log::attempt_span(self.attempt);
         tracing::debug!(target: log::STEP, run = %self.run.id, command = %self.command, attempt = self.attempt, "attempt begins");
         let body = in_net(|| {
@@ -110,13 +113,13 @@ impl StepCall {
             Ok(body) => match select(pin!(self.with_heartbeat(body, &cx)), pin!(cx.cancelled())).await {
                 Either::Left((ended, _)) => ended,
                 Either::Right(_) => {
-                    drop((in_flight, place));
+                    drop((executing, in_flight, place));
                     return std::future::pending().await;
                 }
             },
             Err(message) => BodyOutcome::Panicked(self.run.shared.redaction.text(message)),
         };
-        drop(place);
+        drop((executing, place));
         self.keep_spent(&cx, &ended);
         if self.limit.is_some() {
             Box::pin(self.tell_limit(&cx, &ended)).await;

@@ -23,15 +23,14 @@ impl StepCall {
         let changed =
             kept.changed.into_iter().map(|changed| StateChanged { command: command.clone(), ..changed });
         events.extend(changed.map(Event::from));
-        // Where the origin still answers for its steps, they are not this run's to undo.
-        if kept.undo.is_some() {
-            let (step, args) = (kept.undo.unwrap_or_default(), kept.undo_args);
-            let half_way = outcome == Outcome::CompensatableFailure;
-            let recorded = || {
-                CompensationRecorded { command: command.clone(), step, args, problem: None, half_way }.into()
-            };
-            // Also where the code of today would not undo it any more: the origin would have.
-            events.push(self.compensation(outcome, kept.result.as_ref()).unwrap_or_else(recorded));
+        // Only to remember the call, and only as to who makes it.
+        let _what_undoes_it_is_recorded = self.learn_undo(kept.result.as_ref());
+        // None where the origin still answers for its steps. Never anew: a person may have edited the arguments of the call
+        // that was made, and the code may undo such calls with others by now.
+        if let Some(step) = kept.undo {
+            let (args, half_way) = (kept.undo_args, outcome == Outcome::CompensatableFailure);
+            let command = command.clone();
+            events.push(CompensationRecorded { command, step, args, problem: None, half_way }.into());
         }
         let (result, error) = (kept.result, kept.error);
         events.push(

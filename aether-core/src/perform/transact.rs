@@ -28,6 +28,7 @@ use crate::run::log;
 use crate::sched::Mutex;
 use crate::step::body::Body;
 use crate::step::context::StepCx;
+use crate::step::over::Executing;
 use crate::store::append::{Rollback, Work};
 use crate::store::error::StoreError;
 use crate::vocabulary::deps::MissingDep;
@@ -105,6 +106,9 @@ impl Work for Attempt {
         let event = match (undone, self.event.take()) {
             (Some(Rollback::Refused(reason)), _) => self.finished(BodyOutcome::Refused(reason)),
             (Some(Rollback::TimedOut), _) => self.finished(BodyOutcome::TimedOut),
+            (Some(Rollback::CalledOff), _) => {
+                self.rolled_back("others were in its way until nobody waited for it any more".into())
+            }
             (None, Some(event)) => event,
             (None, None) => self.rolled_back("the store did not call the body".into()),
         };
@@ -115,6 +119,10 @@ impl Work for Attempt {
         let mut events = self.head.clone();
         events.push(event);
         Frame::encode(&events).map_err(|error| unencodable(&self.run, error))
+    }
+
+    fn is_called_off(&self) -> bool {
+        self.cx.is_cancelled()
     }
 }
 
@@ -187,6 +195,7 @@ impl StepCall {
     /// Makes one attempt at a transaction step.
     pub(crate) async fn transact(&mut self) -> Next {
         let cx = self.step_cx(self.run.now(), None);
+        let _executing = Executing::of(&cx);
         let event = match self.intercepted(&cx) {
             Some(stub) => {
                 let ended = {
@@ -209,6 +218,10 @@ impl StepCall {
         };
         match (event, missing) {
             (Some(Event::TransactionFinished(finished)), _) => self.settle_transaction(finished, false).await,
+            // Called off: whoever cancels the run goes on without it.
+            (Some(Event::TransactionRolledBack(_)), None) if cx.is_cancelled() => {
+                std::future::pending().await
+            }
             (_, None) if cx.is_foreign() => self.no_transactions().await,
             (_, Some(missing)) => {
                 let (run, command) = (self.run.id.clone(), self.command.clone());

@@ -22,6 +22,7 @@ use crate::run::taken::Taken;
 use crate::sched::mutated;
 use crate::step::body::ProbeResult;
 use crate::step::context::StepCx;
+use crate::step::over::Executing;
 use crate::step::redacting::redacting;
 use crate::store::ledger::LedgerStatus;
 use crate::vocabulary::environment::later;
@@ -165,6 +166,8 @@ impl StepCall {
     async fn unredacted_probe(&self) -> Found {
         let panicked = |message: &str| ("probe", format!("its probe panicked: {message}"));
         let cx = self.step_cx(self.run.now(), None);
+        let of_probe = cx.clone();
+        let _executing = Executing::of(&of_probe);
         let probe = in_net(|| self.probing(cx)).map_err(|message| panicked(&message))?;
         let Some(probe) = probe else { return Err(("policy: probe", "the step has no probe".into())) };
         let probe = redacting(&self.run.shared.redaction, probe);

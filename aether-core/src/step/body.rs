@@ -82,13 +82,24 @@ pub struct ErrorClass {
     pub class: FailureClass,
     /// The minimum wait before the next attempt, where the error gives one.
     pub retry_after: Option<Duration>,
+    /// Whether an answer was lost; see [`Classify::is_lost`].
+    pub lost: bool,
 }
 
 impl ErrorClass {
     /// What the error in `returned` says, whose type has a class.
     pub fn of<T, E: Classify>(returned: &Result<T, E>) -> Self {
-        let said = |error: &E| Self { class: error.class(), retry_after: error.retry_after() };
+        let said = |error: &E| Self {
+            class: error.class(),
+            retry_after: error.retry_after(),
+            lost: error.is_lost(),
+        };
         returned.as_ref().err().map(said).unwrap_or_default()
+    }
+
+    /// What it says where the body may have changed the world: with an answer, it is lost what became of that.
+    fn of_change(self) -> Self {
+        if self.lost { Self { class: FailureClass::Unknown, ..self } } else { self }
     }
 }
 
@@ -291,7 +302,7 @@ impl<S> Debug for StepBody<S> {
 impl<S: Step> Body for StepBody<S> {
     fn call(&self, cx: StepCx, args: &Payload) -> BoxFuture<'static, BodyResult> {
         let body = S::decode(args).map(|args| S::call(cx, args));
-        encoded(body, S::classify)
+        encoded(body, S::classify, S::DEF.options.class.changes_world())
     }
 
     fn check(&self, args: &Payload) -> Result<(), PayloadError> {
@@ -348,7 +359,7 @@ impl<S: Step> Body for StepBody<S> {
 /// # Errors
 /// [`PayloadError`] when the value or the error does not serialize.
 pub fn encode_result<S: Step>(result: Result<S::Output, S::Error>) -> BodyResult {
-    encode_returned(S::returned(result), S::classify)
+    encode_returned(S::returned(result), S::classify, S::DEF.options.class.changes_world())
 }
 
 // What follows is generic over what is returned, and not over the step: programs have fewer types of results than steps.
@@ -359,9 +370,10 @@ type Classifier<R> = fn(&R) -> ErrorClass;
 fn encoded<R: Returns>(
     body: Result<BoxFuture<'static, R>, PayloadError>,
     classify: Classifier<R>,
+    changes_world: bool,
 ) -> BoxFuture<'static, BodyResult> {
     match body {
-        Ok(body) => Box::pin(async move { encode_returned(body.await, classify) }),
+        Ok(body) => Box::pin(async move { encode_returned(body.await, classify, changes_world) }),
         Err(error) => Box::pin(std::future::ready(Err(error))),
     }
 }
@@ -387,12 +399,14 @@ fn class_of<R: Returns>(returned: &R, classify: Classifier<R>) -> ErrorClass {
 fn failed<R: Returns>(error: &Payload, classify: Classifier<R>) -> Result<BodyError, PayloadError> {
     let returned = R::of(Err(error.decode()?));
     let message = returned.error().map(ToString::to_string).unwrap_or_default();
-    let ErrorClass { class, retry_after } = class_of(&returned, classify);
+    // Whoever reports a failure says that it is one.
+    let ErrorClass { class, retry_after, .. } = class_of(&returned, classify);
     Ok(BodyError { error: error.clone(), message, class, retry_after })
 }
 
-fn encode_returned<R: Returns>(returned: R, classify: Classifier<R>) -> BodyResult {
-    let ErrorClass { class, retry_after } = class_of(&returned, classify);
+fn encode_returned<R: Returns>(returned: R, classify: Classifier<R>, changes_world: bool) -> BodyResult {
+    let said = class_of(&returned, classify);
+    let ErrorClass { class, retry_after, .. } = if changes_world { said.of_change() } else { said };
     Ok(match returned.into_result() {
         Ok(value) => Ok(Payload::encode(&value)?),
         Err(error) => {

@@ -1,6 +1,6 @@
-//! How a step's body learns that its run is being cancelled.
+//! How a step's body learns that its run is being cancelled, and what it has started that its execution is over.
 //!
-//! Promise: a cancellation is never taken back; a body that begins to listen late learns of it at once.
+//! Promise: neither is ever taken back; who begins to listen late learns of it at once.
 
 use std::sync::atomic::Ordering;
 
@@ -14,7 +14,7 @@ pub(crate) struct Cancellation {
 }
 
 impl Cancellation {
-    /// Sets the flag and wakes every body that awaits it.
+    /// Sets the flag and wakes everybody who awaits it.
     pub(crate) fn cancel(&self) {
         // The flag first: a body that is woken looks at it.
         self.cancelled.store(true, Ordering::Release);

@@ -20,7 +20,14 @@ pub(crate) trait Contents: Send + Sync {
     fn redacts(&self) -> bool;
 }
 
-/// A body keeps or reads contents that may not: it is that of a `pure` step, which touches nothing.
+/// Contents are kept or read by who may not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the body of a `pure` step keeps and reads no contents: declare the step as `read`")]
-pub struct NoContents;
+#[non_exhaustive]
+pub enum NoContents {
+    /// The body of a `pure` step, which touches nothing.
+    #[error("the body of a `pure` step keeps and reads no contents: declare the step as `read`")]
+    Pure,
+    /// What a body left behind that is over.
+    #[error("the body of the step is over, and what goes on without it keeps nothing: await it in the body")]
+    Over,
+}

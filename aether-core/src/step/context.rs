@@ -96,6 +96,7 @@ struct StepScope {
     spent: Mutex<Option<Spent>>,
     slow_down: Mutex<Option<SlowDown>>,
     heartbeats: Heartbeats,
+    over: Cancellation,
 }
 
 impl StepCx {
@@ -113,6 +114,7 @@ impl StepCx {
                 spent: Mutex::default(),
                 slow_down: Mutex::default(),
                 heartbeats: Heartbeats::default(),
+                over: Cancellation::default(),
             }),
         }
     }
@@ -285,31 +287,14 @@ impl StepCx {
         self.scope.given.started_at
     }
 
-    /// Whether the run is being cancelled. What the body returns within the engine's cancel grace period (5 s by default)
-    /// is recorded as usual. A world-changing body that is still running after that is in doubt.
-    pub fn is_cancelled(&self) -> bool {
-        self.scope.given.cancellation.is_cancelled()
+    /// Set when the run is being cancelled.
+    pub(crate) fn cancellation(&self) -> &Cancellation {
+        &self.scope.given.cancellation
     }
 
-    /// Completes when the run is being cancelled, for bodies that take long. The engine drops a body that changes nothing
-    /// by itself; one that changes the world gets the chance to end with a known outcome.
-    ///
-    /// ```
-    /// # use aether_core::failure::Failure;
-    /// # use aether_core::step::StepCx;
-    /// # async fn next_page() -> bool { false }
-    /// # async fn body(cx: &mut StepCx) -> Result<(), Failure> {
-    /// while !cx.is_cancelled() {
-    ///     tokio::select! {
-    ///         more = next_page() => if !more { return Ok(()) },
-    ///         () = cx.cancelled() => {}
-    ///     }
-    /// }
-    /// Err(Failure::compensatable("stopped half-way"))
-    /// # }
-    /// ```
-    pub async fn cancelled(&self) {
-        self.scope.given.cancellation.cancelled().await;
+    /// Set when this execution is over.
+    pub(crate) fn over(&self) -> &Cancellation {
+        &self.scope.over
     }
 
     /// Sends a heartbeat with the body's progress. In a step with `heartbeat = "10s"`, a body without a heartbeat for

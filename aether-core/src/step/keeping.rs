@@ -18,9 +18,12 @@ impl StepCx {
     /// A fork of the run gets the contents that its values name in a list that is called `contents`.
     ///
     /// # Errors
-    /// [`NoContents`] in a `pure` step.
+    /// [`NoContents`] in a `pure` step, and when the body is over.
     pub async fn keep_content(&self, bytes: Vec<u8>) -> Result<String, NoContents> {
         let contents = self.contents()?;
+        if self.is_over() {
+            return Err(NoContents::Over);
+        }
         let sha256 = hex(&Sha256::digest(&bytes));
         contents.put(sha256.clone(), bytes).await;
         Ok(sha256)
@@ -46,6 +49,6 @@ impl StepCx {
     }
 
     fn contents(&self) -> Result<&dyn Contents, NoContents> {
-        if self.class() == EffectClass::Pure { Err(NoContents) } else { Ok(self.all_contents()) }
+        if self.class() == EffectClass::Pure { Err(NoContents::Pure) } else { Ok(self.all_contents()) }
     }
 }

@@ -10,6 +10,7 @@ pub(crate) mod context;
 pub(crate) mod heartbeat;
 pub(crate) mod interceptor;
 pub(crate) mod keeping;
+pub(crate) mod over;
 pub(crate) mod recordable;
 pub(crate) mod redacting;
 pub(crate) mod request_keys;

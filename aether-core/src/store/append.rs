@@ -70,9 +70,15 @@ pub trait Work: Send + Debug {
     /// # Errors
     /// [`StoreError::Corrupt`] when the events cannot be written as JSON.
     fn frame(&mut self, undone: Option<Rollback>) -> Result<Frame, StoreError>;
+
+    /// Whether nobody waits for the outcome any more: the run is being cancelled, or has let go of the call. A store that
+    /// would call the body again, because others were in its way, appends the frame of [`Rollback::CalledOff`] then.
+    fn is_called_off(&self) -> bool {
+        false
+    }
 }
 
-/// Why a store rolled back a [`Work`] whose call returned `true`.
+/// Why a store rolled back a [`Work`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Rollback {
@@ -80,6 +86,8 @@ pub enum Rollback {
     Refused(String),
     /// It took longer than [`Work::timeout`].
     TimedOut,
+    /// Others were in its way until nobody waited for it any more; see [`Work::is_called_off`].
+    CalledOff,
 }
 
 /// One atomic append: events, and the changes of ledger, status and inbox that belong to them.

@@ -48,6 +48,9 @@ pub struct Failure {
     kind: Option<Box<str>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     over_budget: Option<Box<OverBudget>>,
+    /// For the step whose body returns it, and for nobody behind the journal.
+    #[serde(skip)]
+    lost: bool,
 }
 
 /// A resource that differs from the state in which a step of the run left it. The reason why a resumed run failed for
@@ -116,6 +119,7 @@ impl Failure {
             time_limit: None,
             kind: None,
             over_budget: None,
+            lost: false,
         }
     }
 
@@ -184,7 +188,7 @@ impl Failure {
         self.over_budget.as_deref()
     }
 
-    /// The same failure with another class.
+    /// The same failure with another class, which holds also where an answer was lost.
     ///
     /// ```
     /// use aether_core::failure::Failure;
@@ -194,7 +198,7 @@ impl Failure {
     /// ```
     #[must_use]
     pub fn classified(mut self, class: FailureClass) -> Self {
-        self.class = class;
+        (self.class, self.lost) = (class, false);
         self
     }
 
@@ -253,6 +257,10 @@ impl Classify for Failure {
     fn retry_after(&self) -> Option<Duration> {
         self.retry_after_ms.map(Duration::from_millis)
     }
+
+    fn is_lost(&self) -> bool {
+        self.lost
+    }
 }
 
 impl fmt::Display for Failure {
@@ -269,8 +277,8 @@ impl fmt::Debug for Failure {
 }
 
 /// Any error becomes a `Failure`: one that implements [`std::error::Error`], and what turns into a boxed one, such as
-/// `anyhow::Error`, `eyre::Report` and text. A `StepError` and a [`KnownError`] keep their class and minimum wait, also as
-/// the source of another error.
+/// `anyhow::Error`, `eyre::Report` and text. A `StepError` and a [`KnownError`] keep their class and minimum wait, and
+/// whether an answer was lost, also as the source of another error.
 ///
 /// ```
 /// use aether_core::failure::Failure;
@@ -298,13 +306,19 @@ impl Failure {
         let mut next = error.source();
         while let Some(source) = next {
             sources.push(source.to_string());
-            known = known.or_else(|| self::known(source));
+            known = match known {
+                // That an answer was lost is said; what follows for another attempt may be said further inside.
+                Some(said) if said.lost && said.class == FailureClass::Unclassified => {
+                    Some(ErrorHints { lost: true, ..self::known(source).unwrap_or(said) })
+                }
+                known => known.or_else(|| self::known(source)),
+            };
             over_budget = over_budget.or_else(|| self::over_budget(source));
             next = source.source();
         }
-        let ErrorHints { class, retry_after } = known.unwrap_or_default();
-        let failure =
-            Self { sources, over_budget: over_budget.map(Box::new), ..Self::with_class(class, error) };
+        let ErrorHints { class, retry_after, lost } = known.unwrap_or_default();
+        let over_budget = over_budget.map(Box::new);
+        let failure = Self { sources, over_budget, lost, ..Self::with_class(class, error) };
         match retry_after {
             Some(wait) => failure.not_before(wait),
             None => failure,
@@ -544,6 +558,64 @@ mod tests {
         let class = |kind: std::io::ErrorKind| Failure::from(std::io::Error::from(kind)).class();
         assert_eq!(class(std::io::ErrorKind::ConnectionRefused), FailureClass::Retryable);
         assert_eq!(class(std::io::ErrorKind::NotFound), FailureClass::Unclassified);
+    }
+
+    #[test]
+    fn an_answer_is_lost_with_any_connection_but_one_that_was_refused() {
+        use std::io::{Error, ErrorKind as Kind};
+        let told = |kind: Kind| {
+            let failure = Failure::from(anyhow::Error::new(Error::from(kind)).context("ask the bank"));
+            (failure.class(), failure.is_lost())
+        };
+        for kind in [
+            Kind::ConnectionReset,
+            Kind::ConnectionAborted,
+            Kind::BrokenPipe,
+            Kind::TimedOut,
+            Kind::HostUnreachable,
+        ] {
+            assert_eq!(told(kind), (FailureClass::Retryable, true), "{kind}");
+        }
+        // No reason to read a file for an hour that is cut short.
+        for kind in [Kind::UnexpectedEof, Kind::WriteZero] {
+            assert_eq!(told(kind), (FailureClass::Unclassified, true), "{kind}");
+        }
+        assert_eq!(told(Kind::ConnectionRefused), (FailureClass::Retryable, false));
+        assert_eq!(told(Kind::NotFound), (FailureClass::Unclassified, false));
+        let lost = Failure::from(Error::from(Kind::ConnectionReset));
+        assert!(lost.clone().context("pay").is_lost());
+        assert!(!lost.clone().classified(FailureClass::Permanent).is_lost(), "the body knows better");
+        let recorded = serde_json::to_string(&lost).unwrap();
+        assert_eq!(recorded, r#"{"message":"connection reset","class":"retryable"}"#);
+    }
+
+    #[test]
+    fn what_is_said_first_of_an_answer_counts_and_the_class_may_be_said_further_inside() {
+        #[derive(Debug, thiserror::Error)]
+        #[error("{said:?}")]
+        struct Told {
+            said: (bool, FailureClass),
+            source: std::io::Error,
+        }
+        inventory::submit! {
+            KnownError(|error| {
+                let (lost, class) = error.downcast_ref::<Told>()?.said;
+                Some(ErrorHints { class, lost, retry_after: None })
+            })
+        }
+        let told = |said, kind: std::io::ErrorKind| {
+            let failure = Failure::from(Told { said, source: kind.into() });
+            (failure.is_lost(), failure.class())
+        };
+        use std::io::ErrorKind as Kind;
+        let (reset, refused) = (Kind::ConnectionReset, Kind::ConnectionRefused);
+        assert_eq!(told((false, FailureClass::Permanent), reset), (false, FailureClass::Permanent));
+        assert_eq!(told((true, FailureClass::Permanent), refused), (true, FailureClass::Permanent));
+        assert_eq!(told((true, FailureClass::Unclassified), refused), (true, FailureClass::Retryable));
+        assert_eq!(
+            told((true, FailureClass::Unclassified), Kind::NotFound),
+            (true, FailureClass::Unclassified)
+        );
     }
 
     #[test]

@@ -8,19 +8,22 @@ use std::time::Duration;
 
 use crate::vocabulary::outcome::{Classify, FailureClass};
 
-/// What the engine needs to know of an error: whether and when to try again.
+/// What the engine needs to know of an error: whether and when to try again, and whether what was asked for may have been
+/// done all the same.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ErrorHints {
     /// Class of the error.
     pub class: FailureClass,
     /// Minimum wait before the next attempt; `None` leaves it to the retry policy.
     pub retry_after: Option<Duration>,
+    /// Whether an answer was lost; see [`Classify::is_lost`].
+    pub lost: bool,
 }
 
 impl ErrorHints {
     /// The hints that an error gives by itself.
     pub fn of(error: &impl Classify) -> Self {
-        Self { class: error.class(), retry_after: error.retry_after() }
+        Self { class: error.class(), retry_after: error.retry_after(), lost: error.is_lost() }
     }
 }
 
@@ -33,7 +36,7 @@ impl ErrorHints {
 /// inventory::submit! {
 ///     KnownError(|error| {
 ///         error.downcast_ref::<std::num::ParseIntError>()?;
-///         Some(ErrorHints { class: FailureClass::Permanent, retry_after: None })
+///         Some(ErrorHints { class: FailureClass::Permanent, ..ErrorHints::default() })
 ///     })
 /// }
 ///
@@ -89,22 +92,30 @@ pub(super) fn in_report(any: &dyn Any) -> Option<&(dyn StdError + 'static)> {
 
 /// The hints for one error of another crate, if its type gives any.
 pub(super) fn known_elsewhere(error: &(dyn StdError + 'static)) -> Option<ErrorHints> {
-    inventory::iter::<KnownError>.into_iter().find_map(|known| known.0(error)).or_else(|| of_network(error))
+    inventory::iter::<KnownError>
+        .into_iter()
+        .find_map(|known| known.0(error))
+        .or_else(|| of_connection(error))
 }
 
-/// A connection that fails is expected to work again.
-fn of_network(error: &(dyn StdError + 'static)) -> Option<ErrorHints> {
+/// What the error of a connection says. A connection that was refused carried nothing; one that ended in any other way may
+/// have carried a request, whose answer was lost. A network that cannot be reached is no exception: systems report that of
+/// open connections, too.
+fn of_connection(error: &(dyn StdError + 'static)) -> Option<ErrorHints> {
     use std::io::ErrorKind as Kind;
-    match error.downcast_ref::<std::io::Error>()?.kind() {
-        Kind::ConnectionRefused
-        | Kind::ConnectionReset
+    let (class, lost) = match error.downcast_ref::<std::io::Error>()?.kind() {
+        Kind::ConnectionRefused => (FailureClass::Retryable, false),
+        Kind::ConnectionReset
         | Kind::ConnectionAborted
         | Kind::NotConnected
         | Kind::BrokenPipe
         | Kind::TimedOut
         | Kind::HostUnreachable
         | Kind::NetworkUnreachable
-        | Kind::NetworkDown => Some(ErrorHints { class: FailureClass::Retryable, retry_after: None }),
-        _ => None,
-    }
+        | Kind::NetworkDown => (FailureClass::Retryable, true),
+        // Also of a file that is cut short, which does not pass by itself.
+        Kind::UnexpectedEof | Kind::WriteZero => (FailureClass::Unclassified, true),
+        _ => return None,
+    };
+    Some(ErrorHints { class, retry_after: None, lost })
 }

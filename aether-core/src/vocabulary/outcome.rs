@@ -190,6 +190,13 @@ pub trait Classify {
     fn retry_after(&self) -> Option<Duration> {
         None
     }
+
+    /// Whether an answer was lost, so that what was asked for may have been done all the same. A step that may change the
+    /// world (`tool`, `external`, `http`) is in doubt then, as with [`FailureClass::Unknown`]; for all others the class
+    /// alone decides. Default: no.
+    fn is_lost(&self) -> bool {
+        false
+    }
 }
 
 #[cfg(test)]

@@ -93,7 +93,7 @@ impl<T: Recordable + Clone + Sync> Step for ReadConfig<T> {
     }
 
     fn classify(_: &Self::Returned) -> ErrorClass {
-        ErrorClass { class: FailureClass::Permanent, retry_after: None }
+        ErrorClass { class: FailureClass::Permanent, ..ErrorClass::default() }
     }
 }
 

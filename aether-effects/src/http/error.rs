@@ -80,6 +80,13 @@ pub enum HttpError {
         /// Method and URL of the request.
         exchange: Exchange,
     },
+    /// The body of the step is over, and what it left behind sends nothing in its name: the request was not sent, or was
+    /// dropped where it changes nothing.
+    #[error("{exchange}: not sent: the body of the step is over; await the request in the body")]
+    Over {
+        /// Method and URL of the request.
+        exchange: Exchange,
+    },
     /// The host asked other requests to wait, for longer than this one would wait itself. Nothing was sent.
     #[error("{exchange}: not sent: the host asked to be left alone, for another {left:?}")]
     Held {
@@ -168,6 +175,7 @@ impl HttpError {
             | Self::Lost { exchange, .. }
             | Self::TooLarge { exchange, .. }
             | Self::Cancelled { exchange }
+            | Self::Over { exchange }
             | Self::Held { exchange, .. }
             | Self::Queued { exchange, .. }
             | Self::Unredacted { exchange }
@@ -186,7 +194,7 @@ impl Classify for HttpError {
     fn class(&self) -> FailureClass {
         let changes_world = self.exchange().changes_world();
         match self {
-            Self::Invalid { .. } | Self::NotRecorded { .. } | Self::Unredacted { .. } => {
+            Self::Invalid { .. } | Self::NotRecorded { .. } | Self::Unredacted { .. } | Self::Over { .. } => {
                 FailureClass::Permanent
             }
             // Both say that the server has seen the key before: what came of that sending is not said.
@@ -217,4 +225,30 @@ impl Classify for HttpError {
 
 inventory::submit! {
     KnownError(|error| error.downcast_ref::<HttpError>().map(ErrorHints::of))
+}
+
+inventory::submit! { KnownError(|error| error.downcast_ref::<reqwest::Error>().map(of_raw)) }
+
+// Whatever was awaited in it was dropped, and may have been done.
+inventory::submit! {
+    KnownError(|error| {
+        error.downcast_ref::<tokio::time::error::Elapsed>()?;
+        Some(ErrorHints { lost: true, ..ErrorHints::default() })
+    })
+}
+
+/// What the error of a client of the program's own says. It does not tell the method, so a step that only reads goes by the
+/// class, and one that may change the world by whether an answer was lost.
+fn of_raw(error: &reqwest::Error) -> ErrorHints {
+    let (class, lost) = match error.status().map(|status| status.as_u16()) {
+        Some(425 | 429) => (FailureClass::Retryable, false),
+        Some(408 | 500..) => (FailureClass::Retryable, true),
+        Some(_) => (FailureClass::Permanent, false),
+        None if error.is_builder() => (FailureClass::Permanent, false),
+        None if error.is_connect() => (FailureClass::Retryable, false),
+        None if error.is_timeout() => (FailureClass::Retryable, true),
+        // A redirection too many, a body that broke off or does not decode: the sources may say more.
+        None => (FailureClass::Unclassified, true),
+    };
+    ErrorHints { class, retry_after: None, lost }
 }

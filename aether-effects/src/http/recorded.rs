@@ -146,6 +146,8 @@ pub(crate) async fn exchange_and_note<A: Answer>(
     }
     draft.trace = cx.trace_context();
     let place = if whole { Ok(None) } else { await_host(cx, &client, &draft).await };
+    // After the wait: nothing that a body left behind may act in its name.
+    let place = if cx.is_over() { Err(stopped(cx, &draft)) } else { place };
     let answer = match place {
         Ok(_place) => answer(cx, &client, &draft).await,
         Err(error) => Err(error),
@@ -179,8 +181,14 @@ async fn await_host(cx: &StepCx, client: &HttpClient, draft: &Draft) -> Result<O
         Either::Left((Ok(Ok(place)), _)) => Ok(Some(place)),
         Either::Left((Ok(Err(left)), _)) => Err(HttpError::Held { exchange: exchange(), left }),
         Either::Left((Err(_), _)) => Err(HttpError::Queued { exchange: exchange(), waited: patience }),
-        Either::Right(_) => Err(HttpError::Cancelled { exchange: exchange() }),
+        Either::Right(_) => Err(stopped(cx, draft)),
     }
+}
+
+/// Why a request is not sent, or not waited for, when its body is to stop.
+fn stopped(cx: &StepCx, draft: &Draft) -> HttpError {
+    let exchange = draft.exchange();
+    if cx.is_over() { HttpError::Over { exchange } } else { HttpError::Cancelled { exchange } }
 }
 
 async fn answer<A: Answer>(cx: &StepCx, client: &HttpClient, draft: &Draft) -> Result<A, HttpError> {
@@ -206,6 +214,6 @@ async fn ask_unless_cancelled<A: Answer>(
     }
     match select(pin!(A::ask(cx, client, draft)), pin!(cx.cancelled())).await {
         Either::Left((answer, _)) => answer,
-        Either::Right(_) => Err(HttpError::Cancelled { exchange: draft.exchange() }),
+        Either::Right(_) => Err(stopped(cx, draft)),
     }
 }

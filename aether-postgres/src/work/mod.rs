@@ -31,8 +31,8 @@ mod statement;
 pub(crate) mod step;
 mod types;
 
-/// How often a body is called that other transactions are in the way of.
-const CALLS: u32 = 20;
+/// From this call of a body on it is told that other transactions are in its way.
+const MANY_CALLS: u32 = 20;
 
 /// An append with a unit of work: the only one of its group.
 #[derive(Debug)]
@@ -62,8 +62,8 @@ enum Stop {
     Undone(Option<Rollback>),
     /// Nothing happened; another try may work.
     Again(Failure, StoreError),
-    /// Nothing happened; another try may work. Else this is the body's outcome, where it gave one.
-    InTheWay(StoreError, bool),
+    /// Nothing happened, because another transaction was in the way. The next try may work.
+    InTheWay(StoreError),
     /// The commit was sent and not answered.
     Open(Head, StoreError),
 }
@@ -97,7 +97,7 @@ const FIND: &str = "SELECT chain FROM journal
 impl Database {
     /// Executes an append with a unit of work, in a transaction of its own.
     pub(crate) async fn execute(&self, mut step: Step) -> Done {
-        let mut waiting = Tries::new(Duration::MAX);
+        let mut waiting = Tries::without_end();
         let mut calls = 0;
         loop {
             if self.is_closed() {
@@ -117,12 +117,17 @@ impl Database {
                     }
                     None => return Done::Failed(step.group, error.into()),
                 },
-                Stop::InTheWay(_, true) if calls >= CALLS => return step.undone(None),
-                Stop::InTheWay(error, false) if calls >= CALLS => {
-                    return Done::Failed(step.group, error.into());
+                Stop::InTheWay(_) | Stop::Again(..) if step.is_called_off() => {
+                    return step.undone(Some(Rollback::CalledOff));
                 }
-                Stop::InTheWay(error, _) => {
-                    tracing::debug!(%error, step = ?step.work, "another transaction is in the way of a step");
+                // Never for good: the others have what they came for, and whoever gave up would take along what its run has
+                // in flight besides.
+                Stop::InTheWay(error) => {
+                    if calls >= MANY_CALLS {
+                        tracing::warn!(%error, calls, step = ?step.work, "other transactions are in the way of a step again and again");
+                    } else {
+                        tracing::debug!(%error, step = ?step.work, "another transaction is in the way of a step");
+                    }
                     tokio::time::sleep(waiting.next(Failure::Conflict)).await;
                 }
                 // The step waits as a whole, for as long as the store is open: to fail it would take along what its run has
@@ -223,7 +228,7 @@ impl Database {
     fn failed(&self, failed: &StatementFailure, keep: bool) -> Stop {
         let (store, reason) = (self.name.to_string(), failed.text().to_owned());
         match failed {
-            StatementFailure::Conflict(_) => Stop::InTheWay(StoreError::Locked { store, reason }, !keep),
+            StatementFailure::Conflict(_) => Stop::InTheWay(StoreError::Locked { store, reason }),
             StatementFailure::Passing(_) => {
                 Stop::Again(Failure::Lost, StoreError::Unavailable { store, reason })
             }
@@ -273,7 +278,7 @@ impl Database {
             Some(head) => Ok(*head),
             None => {
                 let (store, reason) = (self.name.to_string(), "the append was not admitted".to_owned());
-                Err(Stop::InTheWay(StoreError::Locked { store, reason }, false))
+                Err(Stop::InTheWay(StoreError::Locked { store, reason }))
             }
         }
     }
@@ -295,10 +300,10 @@ impl Database {
         // A lock on the engine's tables, or a frame there, of another session is no fault of the step.
         let is_of_the_journal = error.as_db_error().and_then(|error| error.table()) == Some("journal");
         if error.code().is_some_and(|code| code.code() == "55P03") || is_of_the_journal {
-            return Stop::InTheWay(told, false);
+            return Stop::InTheWay(told);
         }
         match StatementFailure::of(error) {
-            StatementFailure::Conflict(_) => Stop::InTheWay(told, false),
+            StatementFailure::Conflict(_) => Stop::InTheWay(told),
             StatementFailure::Passing(_) => Stop::Again(failure(error), told),
             // The append alone is written next: if that fails as well, the store was the cause and says so.
             StatementFailure::Own(text) => Stop::Undone(Some(Rollback::Refused(match error.code() {
@@ -367,6 +372,10 @@ impl Step {
     fn append(&self) -> &Write {
         // A group is never empty.
         &self.group.items[0].append
+    }
+
+    fn is_called_off(&self) -> bool {
+        self.work.as_ref().is_some_and(|work| work.is_called_off())
     }
 
     fn set_frame(&mut self, frame: aether_core::journal::Frame) {

@@ -171,7 +171,7 @@ inventory::submit!(KnownError(|error| {
     let error = match error.downcast_ref::<PostgresError>() {
         Some(PostgresError::Postgres(error)) => error,
         Some(PostgresError::TimedOut) => {
-            return Some(ErrorHints { class: FailureClass::Retryable, retry_after: None });
+            return Some(ErrorHints { class: FailureClass::Retryable, ..ErrorHints::default() });
         }
         Some(_) => return None,
         None => error.downcast_ref::<Error>()?,
@@ -186,5 +186,5 @@ inventory::submit!(KnownError(|error| {
         }
         _ => return None,
     };
-    Some(ErrorHints { class, retry_after: None })
+    Some(ErrorHints { class, ..ErrorHints::default() })
 }));

@@ -133,7 +133,7 @@ fn decided(call: &BilledCall, takes_over: bool) -> Option<ForkDecided> {
         class: call.class,
         path: call.path.clone(),
         digest,
-        args: call.args.clone().filter(|_| keep),
+        args: call.asked.clone().filter(|_| keep),
         irreversible: call.irreversible,
         outcome: call.recorded,
         result: call.result.clone().filter(|_| keep),
