@@ -1,5 +1,6 @@
 //! Undoing steps: by several who ask for it at once, and when it is cut off in the middle.
 
+mod awaited;
 mod exchanged;
 mod generations;
 mod lost;

@@ -50,7 +50,9 @@ impl StepCall {
         self.place = None;
         match (self.options.on_unknown, decided) {
             (OnUnknown::Ask, _) | (_, Some(InvocationDecision::Ask)) => {
-                self.ask(invocation, decided == Some(InvocationDecision::Ask)).await
+                // The wait may have been closed with the branch, or the workflow, that waited.
+                let is_asked = decided == Some(InvocationDecision::Ask) && self.run.lists_wait(&self.command);
+                self.ask(invocation, is_asked).await
             }
             (OnUnknown::Fail, _) | (_, Some(InvocationDecision::InDoubt)) => {
                 let why = self.lost.take().unwrap_or_else(|| "it was started and never returned".into());

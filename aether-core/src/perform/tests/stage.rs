@@ -405,7 +405,7 @@ impl Stage {
             next: events.len() as u64,
             spending: crate::journal::spending::Spending::default(),
             obligations: Obligations::fold(&events),
-            open_waits: OpenWaits::default(),
+            open_waits: OpenWaits::fold(&[], &events),
             history: proven(History::fold(events)),
             inbox: now(self.store.inbox(&run_id(), 0)).unwrap(),
             effects: now(self.store.effects(&run_id())).unwrap(),
