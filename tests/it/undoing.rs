@@ -5,6 +5,7 @@ mod exchanged;
 mod generations;
 mod lost;
 mod parked;
+mod unkept;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};

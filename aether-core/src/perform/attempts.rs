@@ -15,7 +15,7 @@ use crate::journal::event::{
 use crate::journal::frame::Frame;
 use crate::journal::history::record::{CommandDetails, CommandRecord, Invocation, RecordedResult};
 use crate::journal::large_values::LargeValue;
-use crate::perform::body_outcome::{BodyOutcome, no_heartbeat};
+use crate::perform::body_outcome::{BodyOutcome, Lost, no_heartbeat};
 use crate::perform::call::{CallSpec, Next, Reports, StepCall};
 use crate::perform::failures::Failures;
 use crate::run::append::AppendExtras;
@@ -25,6 +25,7 @@ use crate::run::log;
 use crate::run::matcher::Matched;
 use crate::run::replayed_log::ComputedAgain;
 use crate::run::requested::{Requested, is_same};
+use crate::step::body::ErrorClass;
 use crate::step::request_keys::FirstRequest;
 use crate::store::ack::Receipt;
 use crate::store::intent::LedgerAnswer;
@@ -506,20 +507,7 @@ impl StepCall {
             return Box::pin(self.hand_over(limit)).await;
         }
         let changes_world = self.options.class.changes_world();
-        let class = match &ended {
-            BodyOutcome::Value(_) | BodyOutcome::Pending(_) => FailureClass::Unclassified,
-            BodyOutcome::Error(error) => error.class,
-            BodyOutcome::TimedOut | BodyOutcome::HeartbeatLost if changes_world => FailureClass::Unknown,
-            BodyOutcome::TimedOut | BodyOutcome::HeartbeatLost => FailureClass::Retryable,
-            BodyOutcome::Panicked(_)
-            | BodyOutcome::Unrecordable(_)
-            | BodyOutcome::Refused(_)
-            | BodyOutcome::OverBudget(_) => FailureClass::Permanent,
-        };
-        let asked = match &ended {
-            BodyOutcome::Error(error) => error.retry_after,
-            _ => None,
-        };
+        let ErrorClass { class, retry_after: asked } = ended.said(&self.options);
         let ended = match ended {
             BodyOutcome::Value(value) => return Next::Done(self.commit_success(value, Vec::new()).await),
             ended => ended,
@@ -531,6 +519,7 @@ impl StepCall {
                 _ => format!("no answer within {:?}", self.timeout()),
             });
             self.asked = asked;
+                BodyOutcome::Unrecordable(reason, _) => reason.clone(),
             return Next::Unknown(self.invocation(), self.key(), None);
         }
         match self.next_attempt(self.attempt, class, asked, self.took()) {
@@ -542,7 +531,9 @@ impl StepCall {
             None => {
                 let may_retry = !matches!(class, FailureClass::Permanent | FailureClass::Compensatable);
                 let status = match &ended {
-                    BodyOutcome::Panicked(_) | BodyOutcome::Unrecordable(_) => LedgerStatus::InDoubt,
+                    BodyOutcome::Panicked(_) | BodyOutcome::Unrecordable(_, Lost::Value | Lost::Other) => {
+                        LedgerStatus::InDoubt
+                    }
                     // More may have been done than the half.
                     _ if class == FailureClass::Compensatable && self.is_sent_again() => {
                         LedgerStatus::InDoubt

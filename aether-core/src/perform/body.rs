@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use tracing::Instrument as _;
 
 use crate::journal::event::{Event, HttpRecorded, StateChanged};
-use crate::perform::body_outcome::{BodyOutcome, body_outcome};
+use crate::perform::body_outcome::{BodyOutcome, Lost, body_outcome};
 use crate::perform::call::{Reports, StepCall};
 use crate::run::fault::Fault;
 use crate::run::log;
@@ -129,7 +129,9 @@ impl StepCall {
             self.progress = cx.heartbeats().newest();
         }
         match (cx.handed_over(), ended) {
-            (Some(limit), BodyOutcome::Error(_)) => BodyOutcome::Pending(limit),
+            (Some(limit), BodyOutcome::Error(_) | BodyOutcome::Unrecordable(_, Lost::Error(_))) => {
+                BodyOutcome::Pending(limit)
+            }
             (_, ended) => match self.lack(&cx, &ended) {
                 Some(missing) => self.unprovided(missing).await,
                 None => ended,

@@ -154,26 +154,11 @@ fn finished(
         _ => None,
     });
     let changed: Vec<StateChanged> = changed.collect();
-    let class = match ended {
-        BodyOutcome::Value(value) => {
-            let outcome = Outcome::SideEffectCommitted;
-            return TransactionFinished {
-                command,
-                attempt,
-                outcome,
-                result: Some(value),
-                error: None,
-                changed,
-            };
-        }
-        BodyOutcome::Error(ref error) => error.class,
-        BodyOutcome::TimedOut | BodyOutcome::HeartbeatLost => FailureClass::Retryable,
-        BodyOutcome::Panicked(_)
-        | BodyOutcome::Unrecordable(_)
-        | BodyOutcome::Refused(_)
-        | BodyOutcome::OverBudget(_)
-        | BodyOutcome::Pending(_) => FailureClass::Permanent,
-    };
+    let class = ended.said(options).class;
+    if let BodyOutcome::Value(value) = ended {
+        let (outcome, result) = (Outcome::SideEffectCommitted, Some(value));
+        return TransactionFinished { command, attempt, outcome, result, error: None, changed };
+    }
     let may_retry = !matches!(class, FailureClass::Permanent | FailureClass::Compensatable);
     let retry = options.retry();
     let again = failures.allow(&retry, attempt, class, UNCOUNTED);
