@@ -133,7 +133,7 @@ impl StepCall {
                 BodyOutcome::Pending(limit)
             }
             (_, ended) => match self.lack(&cx, &ended) {
-                Some(missing) => self.unprovided(missing).await,
+                Some(missing) => self.unprovided(missing, cx.may_have_acted()).await,
                 None => ended,
             },
         }
@@ -155,20 +155,17 @@ impl StepCall {
         self.notes.extend(notes);
     }
 
-    /// The missing value that a body failed for. A body that may change the world and has sent something before did not
-    /// fail without a trace: then its error counts.
+    /// The missing value that a body failed for.
     fn lack(&self, cx: &StepCx, ended: &BodyOutcome) -> Option<MissingDep> {
-        if self.options.class.changes_world() && cx.has_exchanged() && !self.is_sent_again() {
-            return None;
-        }
         cx.missing().into_iter().find(|missing| ended.is_lack_of(missing, &self.run.shared.redaction))
     }
 
     /// The body failed because the program does not provide a value it needs. That is a fault of the program and not of
-    /// the run, which resumes in a program that provides it. The attempt definitely failed, so the next one gets a new
-    /// key; unless it was sent before, of which this says nothing.
-    async fn unprovided<T>(&mut self, missing: MissingDep) -> T {
-        if self.options.class.changes_world() && !self.is_sent_again() {
+    /// the run, which resumes in a program that provides it. Where the body cannot have done anything, the attempt
+    /// definitely failed, and the next one gets a new key. Otherwise the invocation stays open, and the step's policy decides
+    /// in that program; also where it was sent before, of which this says nothing.
+    async fn unprovided<T>(&mut self, missing: MissingDep, may_have_acted: bool) -> T {
+        if self.options.class.changes_world() && !may_have_acted && !self.is_sent_again() {
             self.record_not_executed("engine: not provided");
         }
         let (run, command) = (self.run.id.clone(), self.command.clone());
@@ -177,9 +174,9 @@ impl StepCall {
 
     /// Polls a body under its timeout and, where its step declares one, its heartbeat timeout.
     async fn with_heartbeat(&self, body: BoxFuture<'static, BodyResult>, cx: &StepCx) -> BodyOutcome {
-        let Some(limit) = self.options.heartbeat else { return self.with_timeout(body).await };
+        let Some(limit) = self.options.heartbeat else { return self.with_timeout(body, cx).await };
         let silence = self.heartbeat_timeout(cx.heartbeats(), limit);
-        match select(Box::pin(self.with_timeout(body)), Box::pin(silence)).await {
+        match select(Box::pin(self.with_timeout(body, cx)), Box::pin(silence)).await {
             Either::Left((ended, _)) => ended,
             Either::Right(_) => BodyOutcome::HeartbeatLost,
         }
@@ -197,11 +194,19 @@ impl StepCall {
     }
 
     /// Polls a body under its timeout, and catches its panic.
-    pub(crate) async fn with_timeout(&self, body: BoxFuture<'static, BodyResult>) -> BodyOutcome {
+    pub(crate) async fn with_timeout(
+        &self,
+        body: BoxFuture<'static, BodyResult>,
+        cx: &StepCx,
+    ) -> BodyOutcome {
         // Polled once before the timer is made: most stubs and many bodies are ready at once.
         let mut body = AssertUnwindSafe(Netted::new(&self.run.id, body)).catch_unwind();
         let timeouts = (self.options.timeout, self.time_in_budget());
-        let ended = match (timeouts, (&mut body).now_or_never()) {
+        let at_once = (&mut body).now_or_never();
+        if at_once.is_none() {
+            cx.reaches_out();
+        }
+        let ended = match (timeouts, at_once) {
             (_, Some(ended)) => ended,
             ((None, None), None) => body.await,
             ((timeout, in_budget), None) => {

@@ -13,7 +13,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::definition::def::{OnUnknown, StepOptions};
 use crate::journal::event::{Event, HttpRecorded, StateChanged};
-use crate::sched::{AtomicU32, Mutex, OnceLock};
+use crate::sched::{AtomicBool, AtomicU32, Mutex, OnceLock};
 use crate::step::cancellation::Cancellation;
 use crate::step::contents::Contents;
 use crate::step::heartbeat::Heartbeats;
@@ -89,10 +89,14 @@ struct StepScope {
     requests: RequestKeys,
     notes: Mutex<Vec<Event>>,
     /// The values that the body asked for and the program does not provide.
+    /// The body has what the world is reached with, or has waited for something.
+    may_have_acted: AtomicBool,
     missing: Mutex<Vec<MissingDep>>,
     /// The body asked for the database of another store.
     foreign: OnceLock<()>,
     handed_over: OnceLock<Option<Duration>>,
+    /// The body took its callback's token.
+    has_callback: OnceLock<()>,
     spent: Mutex<Option<Spent>>,
     slow_down: Mutex<Option<SlowDown>>,
     heartbeats: Heartbeats,
@@ -108,8 +112,10 @@ impl StepCx {
                 requests: RequestKeys::default(),
                 notes: Mutex::default(),
                 missing: Mutex::default(),
+                may_have_acted: AtomicBool::new(false),
                 foreign: OnceLock::new(),
                 handed_over: OnceLock::new(),
+                has_callback: OnceLock::new(),
                 spent: Mutex::default(),
                 slow_down: Mutex::default(),
                 heartbeats: Heartbeats::default(),
@@ -177,6 +183,7 @@ impl StepCx {
             tracing::warn!(target: "aether::step", run = %run, command = %command, request = asks,
                 "a body that may be called again sends a second request that changes the world: if what it sends first depends \
                  on what it reads, a receiver cannot spot repeats; give each request a step of its own, or a key of its own");
+        self.reaches_out();
         }
         key.text
     }
@@ -218,20 +225,26 @@ impl StepCx {
     /// # Errors
     /// [`MissingDep`] naming the type when it was not provided. A body that ends with this error, or with one whose text
     /// holds that of this one, stops its run with a fault; nothing is lost, and the run resumes in a program that provides the
-    /// value. An error of class `Unknown` or `Compensatable` is an outcome as any other, and so is that of a world-changing
-    /// body that has made an HTTP exchange, unless it is sent again.
+    /// value. A world-changing body is called again there where this was the first thing it asked its context for, but for
+    /// its name, key, time and draws, and it has awaited nothing before; otherwise it may have acted, and the step's
+    /// `on_unknown` decides. An error of class `Unknown` or `Compensatable` is an outcome as any other.
     pub fn dep<T: Send + Sync + 'static>(&self) -> Result<Arc<T>, MissingDep> {
-        self.scope.given.deps.get().inspect_err(|missing| {
-            let mut asked = self.scope.missing.lock().unwrap_or_else(PoisonError::into_inner);
-            if !asked.contains(missing) {
-                asked.push(missing.clone());
+        let found = self.scope.given.deps.get();
+        match &found {
+            Ok(_) => self.reaches_out(),
+            Err(missing) => {
+                let mut asked = self.scope.missing.lock().unwrap_or_else(PoisonError::into_inner);
+                if !asked.contains(missing) {
+                    asked.push(missing.clone());
+                }
             }
-        })
+        }
+        found
     }
 
     /// As [`StepCx::dep`], for bodies that can do without the value.
     pub fn provided<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
-        self.scope.given.deps.get().ok()
+        self.scope.given.deps.get().ok().inspect(|_| self.reaches_out())
     }
 
     /// Whether the store's database is what `name` gives, such as `cx.sql`: for crates of stores. A transaction step that
@@ -255,9 +268,14 @@ impl StepCx {
         self.scope.missing.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Whether the body has noted an exchange.
-    pub(crate) fn has_exchanged(&self) -> bool {
-        self.scope.exchanges.load(Ordering::Relaxed) > 0
+    /// Notes that the body may have acted from here on: it has what the world is reached with, or has waited for something.
+    pub(crate) fn reaches_out(&self) {
+        self.scope.may_have_acted.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the body may have acted.
+    pub(crate) fn may_have_acted(&self) -> bool {
+        self.scope.may_have_acted.load(Ordering::Relaxed)
     }
 
     /// The run's recorded seed, from which random values are derived.
@@ -276,6 +294,17 @@ impl StepCx {
 
     /// Whether the body handed its completion over to a callback, and its limit.
     pub(crate) fn handed_over(&self) -> Option<Option<Duration>> {
+    /// Notes that the body took its callback's token.
+    pub(crate) fn take_callback(&self) {
+        self.reaches_out();
+        let _once = self.scope.has_callback.set(());
+    }
+
+    /// Whether the body took its callback's token.
+    pub(crate) fn has_callback(&self) -> bool {
+        self.scope.has_callback.get().is_some()
+    }
+
         self.scope.handed_over.get().copied()
     }
 
@@ -381,6 +410,7 @@ impl StepCx {
     /// A UUID (version 8, RFC 9562) derived from run, command, attempt and the number of the draw: the same one when the
     /// body is called again after a crash, so it can serve as the id of what the body creates.
     ///
+        self.reaches_out();
     /// ```
     /// # use aether_core::failure::Result;
     /// # use aether_core::step::StepCx;
@@ -504,6 +534,7 @@ impl StepCx {
     pub(crate) fn take_notes(&self) -> Vec<Event> {
         std::mem::take(&mut *self.scope.notes.lock().unwrap_or_else(PoisonError::into_inner))
     }
+        self.reaches_out();
 }
 
 impl fmt::Debug for StepCx {

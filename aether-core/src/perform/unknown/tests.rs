@@ -416,12 +416,33 @@ fn what_a_body_fails_with_that_did_without_a_value_is_its_outcome() {
 }
 
 #[test]
-fn a_body_that_lacks_what_it_needs_after_it_sent_something_is_not_called_again() {
-    let acts = [Act::LacksAfter("{\"status\":201}"), Act::Returns("\"sent\"")];
-    let stage = Stage::new(tool(OnUnknown::Fail)).acts(acts);
-    assert!(matches!(stage.play().error(), StepError::App(_)));
-    assert!(matches!(stage.play().error(), StepError::App(_)));
-    assert_eq!((decisions(&stage), stage.calls()), (Vec::new(), vec![key(0)]));
+fn a_body_that_lacks_what_it_needs_after_it_may_have_acted_is_left_to_the_policy() {
+    let acts = [
+        Act::LacksAfter("{\"status\":201}"),
+        Act::LacksAfterChange("a.txt"),
+        Act::LacksAfterWait,
+        Act::LacksAfterToken,
+        Act::LacksAfterAnother,
+    ];
+    let lacks = |on_unknown, act: &Act| {
+        let stage = Stage::new(tool(on_unknown)).acts([act.clone(), Act::Returns("\"sent\"")]);
+        let Scene::Stopped(fault) = stage.play() else { panic!("not stopped: {act:?}") };
+        assert!(fault.contains("Script"), "{fault}");
+        assert_eq!((decisions(&stage), row(&stage, 0)), (Vec::new(), (LedgerStatus::Started, false)));
+        stage
+    };
+    for act in acts {
+        let stage = lacks(OnUnknown::Fail, &act);
+        in_doubt(stage.play());
+        assert_eq!(stage.calls(), [key(0)], "{act:?}");
+        let stage = lacks(OnUnknown::Ask, &act);
+        assert!(stage.play().waits());
+        assert_eq!(stage.calls(), [key(0)], "{act:?}");
+        let stage = lacks(OnUnknown::Probe, &act).probes([Stage::happened("\"found\"")]);
+        assert_eq!((stage.play().value(), stage.calls()), ("\"found\"".into(), vec![key(0)]), "{act:?}");
+        let stage = lacks(OnUnknown::Retry, &act);
+        assert_eq!((stage.play().value(), stage.calls()), ("\"sent\"".into(), vec![key(0); 2]), "{act:?}");
+    }
 }
 
 #[test]
