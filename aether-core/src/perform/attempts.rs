@@ -102,6 +102,7 @@ pub(crate) fn step_call(
         began: None,
         lost: None,
         progress: None,
+        passed_on: false,
         started: false,
         emitted: false,
         in_ledger: false,
@@ -526,6 +527,12 @@ impl StepCall {
             Some(next) => {
                 let error = self.error_of(ended, false).recorded();
                 Box::pin(self.retry(error, next)).await;
+        // Who has the token may have reported what the body does not know, and was told that it counts.
+        if self.passed_on
+            && let Some(reported) = Box::pin(self.close_reports(&self.invocation(), "the body")).await
+        {
+            return reported;
+        }
                 Next::Again
             }
             None => {

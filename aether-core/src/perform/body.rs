@@ -117,6 +117,7 @@ impl StepCall {
             Err(message) => BodyOutcome::Panicked(self.run.shared.redaction.text(message)),
         };
         drop(place);
+        self.passed_on = cx.has_callback();
         self.keep_spent(&cx, &ended);
         if self.limit.is_some() {
             Box::pin(self.tell_limit(&cx, &ended)).await;

@@ -319,6 +319,8 @@ pub(crate) struct StepCall {
     pub(crate) round: u32,
     /// Whether an attempt handed its completion over to a callback.
     pub(crate) handed_over: bool,
+    /// Whether the newest body took its callback's token.
+    pub(crate) passed_on: bool,
     /// Whether a report of the newest invocation still counts.
     pub(crate) reports: Reports,
     /// When the newest invocation was started, if this process started it.

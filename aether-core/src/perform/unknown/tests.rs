@@ -321,6 +321,47 @@ fn a_report_that_comes_while_the_probe_looks_counts_before_what_it_finds() {
 
 #[test]
 fn a_report_that_does_not_fit_is_refused_and_the_one_behind_it_comes_too_late() {
+/// The ends of a body that took its callback's token, beside those of unknown outcome.
+fn ends_after_passing_on() -> Vec<Act> {
+    let classes = [
+        FailureClass::Unclassified,
+        FailureClass::Retryable,
+        FailureClass::Permanent,
+        FailureClass::Compensatable,
+    ];
+    classes.into_iter().map(Act::PassesOn).chain([Act::PassesOnAndPanics]).collect()
+}
+
+fn retrying() -> StepOptions {
+    StepOptions { retry: Some(Retry::times(3)), ..tool(OnUnknown::Fail) }
+}
+
+#[test]
+fn a_report_counts_before_the_error_of_a_body_that_took_a_token() {
+    for end in ends_after_passing_on() {
+        let stage = Stage::new(retrying()).acts([end.clone(), Act::Returns("\"sent\"")]);
+        assert_eq!(stage.report(0, sent(), "callback"), Sent::Delivered);
+        assert_eq!(stage.play().value(), "\"by wire\"", "{end:?}");
+        assert_eq!((stage.calls(), stage.unread()), (vec![key(0)], 0), "{end:?}");
+        assert_eq!(row(&stage, 0), (LedgerStatus::Succeeded, true), "{end:?}");
+    }
+    // A failure that was reported is one like any other.
+    let stage =
+        Stage::new(retrying()).acts([Act::PassesOn(FailureClass::Permanent), Act::Returns("\"sent\"")]);
+    let failure = crate::vocabulary::failure::Failure::retryable("out of paper");
+    stage.report(0, Reply::Error(Payload::encode(&failure).unwrap()), "callback");
+    assert_eq!((stage.play().value(), stage.calls()), ("\"sent\"".into(), vec![key(0), key(1)]));
+}
+
+#[test]
+fn no_report_is_delivered_once_the_error_of_a_body_that_took_a_token_counts() {
+    for end in ends_after_passing_on() {
+        let stage = Stage::new(retrying()).acts([end.clone(), Act::Returns("\"sent\"")]);
+        assert!(!stage.play().waits());
+        assert_eq!((stage.report(0, sent(), "callback"), stage.unread()), (Sent::Duplicate, 0), "{end:?}");
+    }
+}
+
     let stage = Stage::new(tool(OnUnknown::Fail)).acts([Act::Fails(FailureClass::Unknown)]);
     stage.report(0, Reply::Value(json("7")), "callback");
     in_doubt(stage.play());
