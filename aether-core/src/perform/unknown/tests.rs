@@ -141,6 +141,18 @@ fn a_probe_that_cannot_tell_or_fails_or_is_missing_leaves_the_call_in_doubt() {
 }
 
 #[test]
+fn a_probe_that_does_not_answer_in_time_leaves_the_call_in_doubt() {
+    for (timeout, waited) in [(None, 30), (Some(Duration::from_secs(7)), 7)] {
+        let mut stage = take_stored_outcome(OnUnknown::Probe).probe_hangs();
+        stage.options.timeout = timeout;
+        let why = in_doubt(stage.play());
+        assert!(why.contains(&format!("its probe did not answer within {waited}s")), "{why}");
+        assert_eq!(decisions(&stage), [decided(InvocationDecision::InDoubt, "probe")]);
+        assert_eq!(stage.slept(), [Duration::from_secs(waited)]);
+    }
+}
+
+#[test]
 fn a_denied_attempt_is_made_again_under_a_new_key() {
     let stage = take_stored_outcome(OnUnknown::Probe).probes([Ok(Ok(Probe::DidNotHappen))]);
     let stage = stage.acts([Act::Returns("\"sent\"")]);
