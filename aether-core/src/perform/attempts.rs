@@ -15,6 +15,7 @@ use crate::journal::event::{
 use crate::journal::frame::Frame;
 use crate::journal::history::record::{CommandDetails, CommandRecord, Invocation, RecordedResult};
 use crate::journal::large_values::LargeValue;
+use crate::journal::obligations::undoes_another;
 use crate::perform::body_outcome::{BodyOutcome, Lost, no_heartbeat};
 use crate::perform::call::{CallSpec, Next, Reports, StepCall};
 use crate::perform::failures::Failures;
@@ -76,9 +77,12 @@ pub(crate) fn step_call(
 ) -> Result<StepCall, StepError<Payload>> {
     let unrecordable = |error: &dyn std::fmt::Display| StepError::Unrecordable(run.failure(&command, error));
     let args = run.shared.redaction.value(call.args.map_err(|error| unrecordable(&error))?);
-    run.shared.limits.check_name("step's name", &call.name).map_err(|over| unrecordable(&over))?;
-    if let Some(reason) = run.too_large_for(&command, &args) {
-        return Err(unrecordable(&reason));
+    // What undoes a step was within the limits of the time at which the step was recorded, with this call.
+    if !undoes_another(&command) {
+        run.shared.limits.check_name("step's name", &call.name).map_err(|over| unrecordable(&over))?;
+        if let Some(reason) = run.too_large_for(&command, &args) {
+            return Err(unrecordable(&reason));
+        }
     }
     let digest = Digest::of(&args).map_err(|error| unrecordable(&error))?;
     let class = call.options.class;
@@ -98,11 +102,11 @@ pub(crate) fn step_call(
         consumed: Vec::new(),
         round: 0,
         handed_over: false,
+        passed_on: false,
         reports: Reports::Welcome,
         began: None,
         lost: None,
         progress: None,
-        passed_on: false,
         started: false,
         emitted: false,
         in_ledger: false,
@@ -516,23 +520,23 @@ impl StepCall {
         if class == FailureClass::Unknown && changes_world {
             self.lost = Some(match &ended {
                 BodyOutcome::Error(error) => error.message.clone(),
+                BodyOutcome::Unrecordable(reason, _) => reason.clone(),
                 BodyOutcome::HeartbeatLost => no_heartbeat(&self.options),
                 _ => format!("no answer within {:?}", self.timeout()),
             });
             self.asked = asked;
-                BodyOutcome::Unrecordable(reason, _) => reason.clone(),
             return Next::Unknown(self.invocation(), self.key(), None);
         }
-        match self.next_attempt(self.attempt, class, asked, self.took()) {
-            Some(next) => {
-                let error = self.error_of(ended, false).recorded();
-                Box::pin(self.retry(error, next)).await;
         // Who has the token may have reported what the body does not know, and was told that it counts.
         if self.passed_on
             && let Some(reported) = Box::pin(self.close_reports(&self.invocation(), "the body")).await
         {
             return reported;
         }
+        match self.next_attempt(self.attempt, class, asked, self.took()) {
+            Some(next) => {
+                let error = self.error_of(ended, false).recorded();
+                Box::pin(self.retry(error, next)).await;
                 Next::Again
             }
             None => {

@@ -1,4 +1,4 @@
-//! What was done and is to be undone, although what the body said of it is over a limit.
+//! What was done and is to be undone, although what the body said of it is over a limit, or a limit was lowered since.
 
 use std::sync::Arc;
 
@@ -7,9 +7,10 @@ use aether::engine::Limits;
 use aether::people::{Resolution, Waiting};
 use aether::prelude::*;
 use aether::store::Store;
+use aether::view::Status;
 
-use super::recorded;
-use crate::seeds::kit::{Calls, Place, builder, in_time, stores};
+use super::{ended, recorded};
+use crate::seeds::kit::{Calls, Place, builder, in_time, run_id, stores};
 
 /// Wire money; nobody knows whether it came, and the error that says so is long.
 #[step(effect = "tool", on_unknown = "ask")]
@@ -136,5 +137,49 @@ async fn what_was_done_is_undone_although_its_value_cannot_be_recorded() {
             assert_eq!((calls.of(does), calls.of(undoes)), (1, 1), "also where the run completes");
             engine.verify(run.id()).await.unwrap();
         }
+    }
+}
+
+/// Reserve a hall.
+#[step(effect = "tool", compensate = free_hall)]
+async fn reserve_hall(cx: &mut StepCx, plan: String) -> Result<usize> {
+    Calls::note(cx)?;
+    Ok(plan.len())
+}
+
+/// Free it.
+#[step(effect = "tool")]
+async fn free_hall(cx: &mut StepCx, plan: String, reserved: Option<usize>) -> Result<()> {
+    assert_eq!(reserved, Some(plan.len()));
+    Calls::note(cx)
+}
+
+/// Reserve a hall, and wait.
+#[workflow]
+async fn hold_hall(cx: &mut Cx, plan: String) -> Result<()> {
+    reserve_hall(cx, plan).await?;
+    Ok(cx.signal("hall").await?)
+}
+
+#[tokio::test]
+async fn a_limit_that_is_lowered_refuses_no_undoing_call() {
+    for place in stores() {
+        let (place, calls) = (place(), Calls::default());
+        let first = engine(&place.store, &calls, Limits::default()).await;
+        drop(first.start::<hold_hall>("p".repeat(LENGTH)).id("hall").await.unwrap());
+        recorded(&place, "hall", "wait_started", "signal", 1).await;
+        first.shutdown().await.unwrap();
+        let lowered = Limits { payload: 1_000, name: 4, ..Limits::default() };
+        let second = engine(&place.store, &calls, lowered).await;
+        second.cancel(&run_id("hall"), "too late", "ann").await.unwrap();
+        let view = ended(&second, "hall").await;
+        assert_eq!(
+            (view.status, view.uncompensated.len()),
+            (Status::Cancelled, 0),
+            "{:?}",
+            view.uncompensated
+        );
+        assert_eq!(calls.of("free_hall"), 1);
+        second.verify(&run_id("hall")).await.unwrap();
     }
 }
