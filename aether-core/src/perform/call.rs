@@ -115,7 +115,7 @@ impl StepCall {
             seed: self.run.seed.clone(),
             started_at,
             trace: self.run.shared.trace_bodies.as_ref().map(|_| self.trace_context()),
-            intent,
+            intent: intent.map(Arc::new),
             cancellation: self.run.cancellation(),
             transactions: self.run.shared.store.transactions(),
             contents: Arc::clone(&self.run) as _,

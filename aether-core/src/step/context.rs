@@ -59,6 +59,7 @@ pub struct StepCx {
 pub(crate) struct SlowDown(pub(crate) Option<Duration>);
 
 /// What a body's context is made of.
+#[derive(Clone)]
 pub(crate) struct Given {
     pub(crate) deps: Arc<Deps>,
     /// Largest progress of a heartbeat, in bytes of JSON.
@@ -72,7 +73,7 @@ pub(crate) struct Given {
     pub(crate) started_at: Timestamp,
     /// The span of the attempt, where trace contexts are sent on.
     pub(crate) trace: Option<TraceContext>,
-    pub(crate) intent: Option<DurableIntent>,
+    pub(crate) intent: Option<Arc<DurableIntent>>,
     pub(crate) cancellation: Arc<Cancellation>,
     /// Where what it sends to streams goes; `None` where it sends nothing.
     pub(crate) streams: Option<(Arc<StreamHub>, Arc<Execution>)>,
@@ -88,15 +89,15 @@ struct StepScope {
     exchanges: AtomicU32,
     requests: RequestKeys,
     notes: Mutex<Vec<Event>>,
-    /// The values that the body asked for and the program does not provide.
     /// The body has what the world is reached with, or has waited for something.
     may_have_acted: AtomicBool,
+    /// The values that the body asked for and the program does not provide.
     missing: Mutex<Vec<MissingDep>>,
     /// The body asked for the database of another store.
     foreign: OnceLock<()>,
-    handed_over: OnceLock<Option<Duration>>,
     /// The body took its callback's token.
     has_callback: OnceLock<()>,
+    handed_over: OnceLock<Option<Duration>>,
     spent: Mutex<Option<Spent>>,
     slow_down: Mutex<Option<SlowDown>>,
     heartbeats: Heartbeats,
@@ -111,16 +112,21 @@ impl StepCx {
                 exchanges: AtomicU32::new(0),
                 requests: RequestKeys::default(),
                 notes: Mutex::default(),
-                missing: Mutex::default(),
                 may_have_acted: AtomicBool::new(false),
+                missing: Mutex::default(),
                 foreign: OnceLock::new(),
-                handed_over: OnceLock::new(),
                 has_callback: OnceLock::new(),
+                handed_over: OnceLock::new(),
                 spent: Mutex::default(),
                 slow_down: Mutex::default(),
                 heartbeats: Heartbeats::default(),
             }),
         }
+    }
+
+    /// The context of another call of this attempt, where nothing is left of the call before: it draws the same values.
+    pub(crate) fn afresh(&self) -> Self {
+        Self::new(self.scope.given.clone())
     }
 
     /// The run that makes this call.
@@ -146,7 +152,7 @@ impl StepCx {
     /// Whether the body was called under this key before, and nobody knows what came of it: the step declares
     /// `on_unknown = "retry"`. What the receiver refuses now it may have done then, so an error leaves the outcome unknown.
     pub fn is_sent_again(&self) -> bool {
-        self.scope.given.intent.as_ref().is_some_and(DurableIntent::is_reissued)
+        self.scope.given.intent.as_ref().is_some_and(|intent| intent.is_reissued())
     }
 
     /// The stable key of this attempt. Send it to the receiver, so that it can recognize repeats: a body that is called
@@ -177,13 +183,13 @@ impl StepCx {
     /// that, and from the second one that asks for the same also a number. For effect crates: `asks` is the same when
     /// the body is called again, as is the method of a request with its path.
     pub fn request_key(&self, asks: &str) -> String {
+        self.reaches_out();
         let Given { run, command, options, first_request, .. } = &self.scope.given;
         let key = self.scope.requests.next(first_request, &self.idempotency_key(), asks);
         if key.is_second && options.on_unknown == OnUnknown::Retry {
             tracing::warn!(target: "aether::step", run = %run, command = %command, request = asks,
                 "a body that may be called again sends a second request that changes the world: if what it sends first depends \
                  on what it reads, a receiver cannot spot repeats; give each request a step of its own, or a key of its own");
-        self.reaches_out();
         }
         key.text
     }
@@ -287,13 +293,6 @@ impl StepCx {
         &*self.scope.given.contents
     }
 
-    /// Notes that the outcome will be reported by a callback, within the limit if there is one.
-    pub(crate) fn hand_over(&self, limit: Option<Duration>) {
-        let _first = self.scope.handed_over.set(limit);
-    }
-
-    /// Whether the body handed its completion over to a callback, and its limit.
-    pub(crate) fn handed_over(&self) -> Option<Option<Duration>> {
     /// Notes that the body took its callback's token.
     pub(crate) fn take_callback(&self) {
         self.reaches_out();
@@ -305,6 +304,13 @@ impl StepCx {
         self.scope.has_callback.get().is_some()
     }
 
+    /// Notes that the outcome will be reported by a callback, within the limit if there is one.
+    pub(crate) fn hand_over(&self, limit: Option<Duration>) {
+        let _first = self.scope.handed_over.set(limit);
+    }
+
+    /// Whether the body handed its completion over to a callback, and its limit.
+    pub(crate) fn handed_over(&self) -> Option<Option<Duration>> {
         self.scope.handed_over.get().copied()
     }
 
@@ -404,13 +410,13 @@ impl StepCx {
     ///
     /// [`RunHandle::stream`]: crate::engine::RunHandle::stream
     pub fn stream(&self, name: &str) -> StreamSender {
+        self.reaches_out();
         StreamSender::new(self.scope.given.streams.clone(), name)
     }
 
     /// A UUID (version 8, RFC 9562) derived from run, command, attempt and the number of the draw: the same one when the
     /// body is called again after a crash, so it can serve as the id of what the body creates.
     ///
-        self.reaches_out();
     /// ```
     /// # use aether_core::failure::Result;
     /// # use aether_core::step::StepCx;
@@ -528,13 +534,13 @@ impl StepCx {
     }
 
     fn note(&self, event: Event) {
+        self.reaches_out();
         self.scope.notes.lock().unwrap_or_else(PoisonError::into_inner).push(event);
     }
 
     pub(crate) fn take_notes(&self) -> Vec<Event> {
         std::mem::take(&mut *self.scope.notes.lock().unwrap_or_else(PoisonError::into_inner))
     }
-        self.reaches_out();
 }
 
 impl fmt::Debug for StepCx {
