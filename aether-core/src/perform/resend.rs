@@ -77,8 +77,10 @@ impl StepCall {
 
     /// Takes up the resend that a process decided on before it ended, or before the run left the memory.
     pub(crate) fn take_up_resend(&mut self, invocation: &Invocation) {
-        self.resend = invocation.resend;
-        self.unknown_tries = self.resend.map_or(0, |resend| resend.number.saturating_sub(1));
+        let is_due = invocation.decision == Some(InvocationDecision::Retry);
+        self.resend = invocation.resend.filter(|_| is_due);
+        let sent = |resend: Resend| resend.number.saturating_sub(u32::from(is_due));
+        self.unknown_tries = invocation.resend.map_or(0, sent);
     }
 
     /// Calls the same body again under the same key, after the decision is durable.

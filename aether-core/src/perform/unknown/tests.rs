@@ -321,18 +321,6 @@ fn a_report_that_came_before_the_body_was_lost_counts_before_any_policy() {
     }
 }
 
-#[test]
-fn a_report_that_comes_while_the_probe_looks_counts_before_what_it_finds() {
-    let found = [Ok(Ok(Probe::DidNotHappen)), Stage::happened("\"found\""), Ok(Ok(Probe::Unknown))];
-    for found in found {
-        let stage = take_stored_outcome(OnUnknown::Probe).probes([found]).reports_while_probing(0, sent());
-        assert_eq!(stage.play().value(), "\"by wire\"");
-        assert_eq!((stage.calls(), decisions(&stage), stage.unread()), (vec![key(0)], vec![], 0));
-    }
-}
-
-#[test]
-fn a_report_that_does_not_fit_is_refused_and_the_one_behind_it_comes_too_late() {
 /// The ends of a body that took its callback's token, beside those of unknown outcome.
 fn ends_after_passing_on() -> Vec<Act> {
     let classes = [
@@ -374,6 +362,18 @@ fn no_report_is_delivered_once_the_error_of_a_body_that_took_a_token_counts() {
     }
 }
 
+#[test]
+fn a_report_that_comes_while_the_probe_looks_counts_before_what_it_finds() {
+    let found = [Ok(Ok(Probe::DidNotHappen)), Stage::happened("\"found\""), Ok(Ok(Probe::Unknown))];
+    for found in found {
+        let stage = take_stored_outcome(OnUnknown::Probe).probes([found]).reports_while_probing(0, sent());
+        assert_eq!(stage.play().value(), "\"by wire\"");
+        assert_eq!((stage.calls(), decisions(&stage), stage.unread()), (vec![key(0)], vec![], 0));
+    }
+}
+
+#[test]
+fn a_report_that_does_not_fit_is_refused_and_the_one_behind_it_comes_too_late() {
     let stage = Stage::new(tool(OnUnknown::Fail)).acts([Act::Fails(FailureClass::Unknown)]);
     stage.report(0, Reply::Value(json("7")), "callback");
     in_doubt(stage.play());
@@ -415,6 +415,16 @@ fn a_report_that_the_outcome_is_unknown_leaves_room_for_another_one() {
     let report = || assert_eq!(stage.report(1, sent(), "callback"), Sent::Delivered);
     assert_eq!(stage.play_on(report).value(), "\"by wire\"");
     assert_eq!((stage.calls(), rounds_begun(&stage)), (vec![key(0), key(0)], 1));
+}
+
+#[test]
+fn a_call_that_was_sent_again_and_handed_over_is_awaited_after_a_crash() {
+    let stage = take_stored_outcome(OnUnknown::Retry).acts([Act::Awaits, Act::Awaits]);
+    assert!(stage.play().waits());
+    assert!(stage.play().waits());
+    assert_eq!(stage.calls(), [key(0), key(0)], "once before the crash, and once again");
+    let report = || assert_eq!(stage.report(0, sent(), "callback"), Sent::Delivered);
+    assert_eq!(stage.play_on(report).value(), "\"by wire\"");
 }
 
 // a cancellation
