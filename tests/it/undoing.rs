@@ -1,9 +1,11 @@
 //! Undoing steps: by several who ask for it at once, and when it is cut off in the middle.
 
+mod awaited;
 mod exchanged;
 mod generations;
 mod lost;
 mod parked;
+mod unkept;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};

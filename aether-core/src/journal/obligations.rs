@@ -108,19 +108,14 @@ pub(crate) fn is_undoing(place: &str) -> bool {
     place.split('.').any(|part| part == UNDO)
 }
 
-/// What is recorded of a command, for who goes on with it: a wait that was closed with the branch, or the workflow, that
-/// waited is to be opened anew. Consent that was given stays.
-pub(crate) fn without_open_waits(mut events: Vec<Event>) -> Vec<Event> {
+/// What is recorded of a command, for who goes on with it: consent that nobody gave is to be asked for anew, because the wait
+/// for it was closed with the branch, or the workflow, that waited. Consent that was given stays.
+pub(crate) fn without_open_questions(mut events: Vec<Event>) -> Vec<Event> {
     if mutated("waits-are-not-asked-anew") {
         return events;
     }
     let is_decided = events.iter().any(|event| matches!(event, Event::ApprovalDecided(_)));
-    events.retain(|event| match event {
-        Event::ApprovalRequested(_) => is_decided,
-        Event::InvocationResolved(e) => e.decision != InvocationDecision::Ask,
-        Event::CallbackAwaited(_) => false,
-        _ => true,
-    });
+    events.retain(|event| is_decided || !matches!(event, Event::ApprovalRequested(_)));
     events
 }
 
@@ -452,7 +447,7 @@ impl Obligations {
             };
             let here = begun.get(&step.place()).filter(|_| step.may_be_begun());
             let begun = step.begun_before.iter().chain(here.into_iter().flatten()).cloned().collect();
-            let (claimed, begun) = (step.claimed.clone(), without_open_waits(begun));
+            let (claimed, begun) = (step.claimed.clone(), without_open_questions(begun));
             Some(CarriedStep { recorded, claimed, failed, begun })
         };
         let children = self.children.iter().filter(|(child, _)| is_open(child));

@@ -15,7 +15,8 @@ use crate::journal::event::{
 use crate::journal::frame::Frame;
 use crate::journal::history::record::{CommandDetails, CommandRecord, Invocation, RecordedResult};
 use crate::journal::large_values::LargeValue;
-use crate::perform::body_outcome::{BodyOutcome, no_heartbeat};
+use crate::journal::obligations::undoes_another;
+use crate::perform::body_outcome::{BodyOutcome, Lost, no_heartbeat};
 use crate::perform::call::{CallSpec, Next, Reports, StepCall};
 use crate::perform::failures::Failures;
 use crate::run::append::AppendExtras;
@@ -25,6 +26,7 @@ use crate::run::log;
 use crate::run::matcher::Matched;
 use crate::run::replayed_log::ComputedAgain;
 use crate::run::requested::{Requested, is_same};
+use crate::step::body::ErrorClass;
 use crate::step::request_keys::FirstRequest;
 use crate::store::ack::Receipt;
 use crate::store::intent::LedgerAnswer;
@@ -75,9 +77,12 @@ pub(crate) fn step_call(
 ) -> Result<StepCall, StepError<Payload>> {
     let unrecordable = |error: &dyn std::fmt::Display| StepError::Unrecordable(run.failure(&command, error));
     let args = run.shared.redaction.value(call.args.map_err(|error| unrecordable(&error))?);
-    run.shared.limits.check_name("step's name", &call.name).map_err(|over| unrecordable(&over))?;
-    if let Some(reason) = run.too_large_for(&command, &args) {
-        return Err(unrecordable(&reason));
+    // What undoes a step was within the limits of the time at which the step was recorded, with this call.
+    if !undoes_another(&command) {
+        run.shared.limits.check_name("step's name", &call.name).map_err(|over| unrecordable(&over))?;
+        if let Some(reason) = run.too_large_for(&command, &args) {
+            return Err(unrecordable(&reason));
+        }
     }
     let digest = Digest::of(&args).map_err(|error| unrecordable(&error))?;
     let class = call.options.class;
@@ -97,6 +102,7 @@ pub(crate) fn step_call(
         consumed: Vec::new(),
         round: 0,
         handed_over: false,
+        passed_on: false,
         reports: Reports::Welcome,
         began: None,
         lost: None,
@@ -506,20 +512,7 @@ impl StepCall {
             return Box::pin(self.hand_over(limit)).await;
         }
         let changes_world = self.options.class.changes_world();
-        let class = match &ended {
-            BodyOutcome::Value(_) | BodyOutcome::Pending(_) => FailureClass::Unclassified,
-            BodyOutcome::Error(error) => error.class,
-            BodyOutcome::TimedOut | BodyOutcome::HeartbeatLost if changes_world => FailureClass::Unknown,
-            BodyOutcome::TimedOut | BodyOutcome::HeartbeatLost => FailureClass::Retryable,
-            BodyOutcome::Panicked(_)
-            | BodyOutcome::Unrecordable(_)
-            | BodyOutcome::Refused(_)
-            | BodyOutcome::OverBudget(_) => FailureClass::Permanent,
-        };
-        let asked = match &ended {
-            BodyOutcome::Error(error) => error.retry_after,
-            _ => None,
-        };
+        let ErrorClass { class, retry_after: asked, .. } = ended.said(&self.options);
         let ended = match ended {
             BodyOutcome::Value(value) => return Next::Done(self.commit_success(value, Vec::new()).await),
             ended => ended,
@@ -527,11 +520,18 @@ impl StepCall {
         if class == FailureClass::Unknown && changes_world {
             self.lost = Some(match &ended {
                 BodyOutcome::Error(error) => error.message.clone(),
+                BodyOutcome::Unrecordable(reason, _) => reason.clone(),
                 BodyOutcome::HeartbeatLost => no_heartbeat(&self.options),
                 _ => format!("no answer within {:?}", self.timeout()),
             });
             self.asked = asked;
             return Next::Unknown(self.invocation(), self.key(), None);
+        }
+        // Who has the token may have reported what the body does not know, and was told that it counts.
+        if self.passed_on
+            && let Some(reported) = Box::pin(self.close_reports(&self.invocation(), "the body")).await
+        {
+            return reported;
         }
         match self.next_attempt(self.attempt, class, asked, self.took()) {
             Some(next) => {
@@ -542,7 +542,9 @@ impl StepCall {
             None => {
                 let may_retry = !matches!(class, FailureClass::Permanent | FailureClass::Compensatable);
                 let status = match &ended {
-                    BodyOutcome::Panicked(_) | BodyOutcome::Unrecordable(_) => LedgerStatus::InDoubt,
+                    BodyOutcome::Panicked(_) | BodyOutcome::Unrecordable(_, Lost::Value | Lost::Other) => {
+                        LedgerStatus::InDoubt
+                    }
                     // More may have been done than the half.
                     _ if class == FailureClass::Compensatable && self.is_sent_again() => {
                         LedgerStatus::InDoubt

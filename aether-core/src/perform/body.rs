@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use tracing::Instrument as _;
 
 use crate::journal::event::{Event, HttpRecorded, StateChanged};
-use crate::perform::body_outcome::{BodyOutcome, body_outcome};
+use crate::perform::body_outcome::{BodyOutcome, Lost, body_outcome};
 use crate::perform::call::{Reports, StepCall};
 use crate::run::fault::Fault;
 use crate::run::log;
@@ -120,6 +120,7 @@ impl StepCall {
             Err(message) => BodyOutcome::Panicked(self.run.shared.redaction.text(message)),
         };
         drop((executing, place));
+        self.passed_on = cx.has_callback();
         self.keep_spent(&cx, &ended);
         if self.limit.is_some() {
             Box::pin(self.tell_limit(&cx, &ended)).await;
@@ -132,9 +133,11 @@ impl StepCall {
             self.progress = cx.heartbeats().newest();
         }
         match (cx.handed_over(), ended) {
-            (Some(limit), BodyOutcome::Error(_)) => BodyOutcome::Pending(limit),
+            (Some(limit), BodyOutcome::Error(_) | BodyOutcome::Unrecordable(_, Lost::Error(_))) => {
+                BodyOutcome::Pending(limit)
+            }
             (_, ended) => match self.lack(&cx, &ended) {
-                Some(missing) => self.unprovided(missing).await,
+                Some(missing) => self.unprovided(missing, cx.may_have_acted()).await,
                 None => ended,
             },
         }
@@ -156,20 +159,17 @@ impl StepCall {
         self.notes.extend(notes);
     }
 
-    /// The missing value that a body failed for. A body that may change the world and has sent something before did not
-    /// fail without a trace: then its error counts.
+    /// The missing value that a body failed for.
     fn lack(&self, cx: &StepCx, ended: &BodyOutcome) -> Option<MissingDep> {
-        if self.options.class.changes_world() && cx.has_exchanged() && !self.is_sent_again() {
-            return None;
-        }
         cx.missing().into_iter().find(|missing| ended.is_lack_of(missing, &self.run.shared.redaction))
     }
 
     /// The body failed because the program does not provide a value it needs. That is a fault of the program and not of
-    /// the run, which resumes in a program that provides it. The attempt definitely failed, so the next one gets a new
-    /// key; unless it was sent before, of which this says nothing.
-    async fn unprovided<T>(&mut self, missing: MissingDep) -> T {
-        if self.options.class.changes_world() && !self.is_sent_again() {
+    /// the run, which resumes in a program that provides it. Where the body cannot have done anything, the attempt
+    /// definitely failed, and the next one gets a new key. Otherwise the invocation stays open, and the step's policy decides
+    /// in that program; also where it was sent before, of which this says nothing.
+    async fn unprovided<T>(&mut self, missing: MissingDep, may_have_acted: bool) -> T {
+        if self.options.class.changes_world() && !may_have_acted && !self.is_sent_again() {
             self.record_not_executed("engine: not provided");
         }
         let (run, command) = (self.run.id.clone(), self.command.clone());
@@ -178,9 +178,9 @@ impl StepCall {
 
     /// Polls a body under its timeout and, where its step declares one, its heartbeat timeout.
     async fn with_heartbeat(&self, body: BoxFuture<'static, BodyResult>, cx: &StepCx) -> BodyOutcome {
-        let Some(limit) = self.options.heartbeat else { return self.with_timeout(body).await };
+        let Some(limit) = self.options.heartbeat else { return self.with_timeout(body, cx).await };
         let silence = self.heartbeat_timeout(cx.heartbeats(), limit);
-        match select(Box::pin(self.with_timeout(body)), Box::pin(silence)).await {
+        match select(Box::pin(self.with_timeout(body, cx)), Box::pin(silence)).await {
             Either::Left((ended, _)) => ended,
             Either::Right(_) => BodyOutcome::HeartbeatLost,
         }
@@ -198,11 +198,19 @@ impl StepCall {
     }
 
     /// Polls a body under its timeout, and catches its panic.
-    pub(crate) async fn with_timeout(&self, body: BoxFuture<'static, BodyResult>) -> BodyOutcome {
+    pub(crate) async fn with_timeout(
+        &self,
+        body: BoxFuture<'static, BodyResult>,
+        cx: &StepCx,
+    ) -> BodyOutcome {
         // Polled once before the timer is made: most stubs and many bodies are ready at once.
         let mut body = AssertUnwindSafe(Netted::new(&self.run.id, body)).catch_unwind();
         let timeouts = (self.options.timeout, self.time_in_budget());
-        let ended = match (timeouts, (&mut body).now_or_never()) {
+        let at_once = (&mut body).now_or_never();
+        if at_once.is_none() {
+            cx.reaches_out();
+        }
+        let ended = match (timeouts, at_once) {
             (_, Some(ended)) => ended,
             ((None, None), None) => body.await,
             ((timeout, in_budget), None) => {

@@ -96,7 +96,7 @@ impl StepCall {
             BodyOutcome::Value(value) => {
                 cx.take_spent().or_else(|| in_net(|| self.body.spent(value)).ok().flatten())
             }
-            BodyOutcome::Error(_) => cx.take_spent(),
+            BodyOutcome::Error(_) | BodyOutcome::Unrecordable(..) => cx.take_spent(),
             _ => None,
         };
         self.spent = self.said.zip(self.reserved.as_ref()).map(|(said, reserved)| said.or(reserved.amount));

@@ -115,7 +115,7 @@ impl StepCall {
             seed: self.run.seed.clone(),
             started_at,
             trace: self.run.shared.trace_bodies.as_ref().map(|_| self.trace_context()),
-            intent,
+            intent: intent.map(Arc::new),
             cancellation: self.run.cancellation(),
             transactions: self.run.shared.store.transactions(),
             contents: Arc::clone(&self.run) as _,
@@ -319,6 +319,8 @@ pub(crate) struct StepCall {
     pub(crate) round: u32,
     /// Whether an attempt handed its completion over to a callback.
     pub(crate) handed_over: bool,
+    /// Whether the newest body took its callback's token.
+    pub(crate) passed_on: bool,
     /// Whether a report of the newest invocation still counts.
     pub(crate) reports: Reports,
     /// When the newest invocation was started, if this process started it.

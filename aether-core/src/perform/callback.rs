@@ -35,6 +35,10 @@ impl StepCall {
         }
         match callback {
             Some((awaited, until)) if awaited == invocation.id && invocation.decision.is_none() => {
+                if !self.run.lists_wait(&self.command) {
+                    // It was closed with the branch, or the workflow, that waited.
+                    self.record_callback(until).await;
+                }
                 self.await_callback(until).await
             }
             _ => Next::Unknown(invocation.id.clone(), invocation.key.clone(), invocation.decision),
@@ -52,6 +56,12 @@ impl StepCall {
     /// The body returned without an outcome: a callback will report it.
     pub(crate) async fn hand_over(&mut self, limit: Option<Duration>) -> Next {
         let until = limit.map(|limit| later(self.run.now(), limit));
+        self.record_callback(until).await;
+        self.await_callback(until).await
+    }
+
+    /// Records that a callback is awaited; durable when it returns.
+    async fn record_callback(&mut self, until: Option<Timestamp>) {
         let (command, invocation) = (self.command.clone(), self.invocation());
         let mut events = self.start_events();
         events.push(CallbackAwaited { command, invocation, until }.into());
@@ -62,7 +72,6 @@ impl StepCall {
         self.hand_over_streams(&mut extras);
         self.run.append_durably(events, None, extras).await;
         self.round += u32::from(std::mem::replace(&mut self.handed_over, true));
-        self.await_callback(until).await
     }
 
     /// Waits for the report of this attempt's outcome.

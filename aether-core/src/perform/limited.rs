@@ -102,8 +102,8 @@ impl StepCall {
         let asked = match (slow, ended) {
             (Some(SlowDown(asked)), _) => Some(asked.unwrap_or(UNSAID)),
             // What was not sent was told nothing new.
-            (None, BodyOutcome::Error(error)) if self.said.is_none_or(|said| said.calls != Some(0)) => {
-                error.retry_after
+            (None, ended) if self.said.is_none_or(|said| said.calls != Some(0)) => {
+                ended.said(&self.options).retry_after
             }
             _ => None,
         };

@@ -10,9 +10,10 @@ use crate::definition::def::Retry;
 use crate::journal::event::InvocationDecision;
 use crate::journal::event::resend::Resend;
 use crate::journal::history::record::Invocation;
-use crate::perform::body_outcome::BodyOutcome;
+use crate::perform::body_outcome::{BodyOutcome, Lost};
 use crate::perform::call::{Next, StepCall};
 use crate::perform::retry::ASKED_AT_MOST;
+use crate::step::body::BodyError;
 use crate::store::intent::DurableIntent;
 use crate::vocabulary::environment::later;
 use crate::vocabulary::id::{IdempotencyKey, InvocationId};
@@ -41,21 +42,26 @@ impl StepCall {
     /// What follows from the end of a sending that is not the first one. A value is the outcome: the receiver knows the key.
     /// That something was done half-way is true whichever sending did it. Any other error is about this sending.
     fn settle_resend(&mut self, ended: BodyOutcome) -> Next {
+        let said = ended.said(&self.options);
         let (why, may_pass) = match &ended {
             BodyOutcome::Value(_)
             | BodyOutcome::Pending(_)
             | BodyOutcome::TimedOut
-            | BodyOutcome::HeartbeatLost => return Next::Settle(ended),
-            BodyOutcome::Error(error) => match error.class {
+            | BodyOutcome::HeartbeatLost
+            | BodyOutcome::Unrecordable(_, Lost::Value) => return Next::Settle(ended),
+            BodyOutcome::Error(BodyError { message: why, .. })
+            | BodyOutcome::Unrecordable(why, Lost::Error(_)) => match said.class {
                 FailureClass::Compensatable => return Next::Settle(ended),
-                FailureClass::Permanent => (error.message.clone(), false),
+                FailureClass::Permanent => (why.clone(), false),
                 FailureClass::Unclassified | FailureClass::Retryable | FailureClass::Unknown => {
-                    self.asked = error.retry_after;
-                    (error.message.clone(), true)
+                    self.asked = said.retry_after;
+                    (why.clone(), true)
                 }
             },
             BodyOutcome::Panicked(message) => (format!("it panicked: {message}"), false),
-            BodyOutcome::Unrecordable(reason) | BodyOutcome::Refused(reason) => (reason.clone(), false),
+            BodyOutcome::Unrecordable(reason, Lost::Other) | BodyOutcome::Refused(reason) => {
+                (reason.clone(), false)
+            }
             BodyOutcome::OverBudget(over) => (over.to_string(), false),
         };
         // What this sending did not take, one before it may have taken.
@@ -71,8 +77,10 @@ impl StepCall {
 
     /// Takes up the resend that a process decided on before it ended, or before the run left the memory.
     pub(crate) fn take_up_resend(&mut self, invocation: &Invocation) {
-        self.resend = invocation.resend;
-        self.unknown_tries = self.resend.map_or(0, |resend| resend.number.saturating_sub(1));
+        let is_due = invocation.decision == Some(InvocationDecision::Retry);
+        self.resend = invocation.resend.filter(|_| is_due);
+        let sent = |resend: Resend| resend.number.saturating_sub(u32::from(is_due));
+        self.unknown_tries = invocation.resend.map_or(0, sent);
     }
 
     /// Calls the same body again under the same key, after the decision is durable.

@@ -36,8 +36,9 @@ use crate::vocabulary::id::{CommandId, IdempotencyKey};
 use crate::vocabulary::outcome::{FailureClass, Outcome};
 use crate::vocabulary::payload::{Answered, Payload};
 
-/// The event in the frame that the attempt gave to the store last: the one that the journal then holds.
-type LastEvent = Arc<Mutex<Option<Event>>>;
+/// The event in the frame that the attempt gave to the store last, which the journal then holds, and the context of the call
+/// that it is about.
+type LastEvent = Arc<Mutex<Option<(Event, StepCx)>>>;
 
 /// What an attempt takes of the patience: nothing. The store's writer and recovery must agree on whether another attempt is
 /// left, and recovery does not know how long the attempt took.
@@ -51,6 +52,9 @@ struct Attempt {
     failures: Failures,
     body: Arc<dyn Body>,
     args: Payload,
+    /// The context of the attempt, which is over with it.
+    whole: StepCx,
+    /// That of the body's newest call.
     cx: StepCx,
     key: IdempotencyKey,
     /// Events before the outcome.
@@ -77,12 +81,17 @@ impl Work for Attempt {
     }
 
     fn call(&mut self) -> bool {
+        if self.event.is_some() {
+            // What the call before did is rolled back, and with it all that it said.
+            self.cx = self.cx.afresh();
+        }
         // Polled once: inside the store's transaction no runtime polls it again, and waiting would hold up every other
         // append of the store.
         let polled = std::panic::catch_unwind(AssertUnwindSafe(|| {
             let _attempt = self.span.enter();
             self.body.call(self.cx.clone(), &self.args).now_or_never()
         }));
+        self.cx.over().cancel();
         let ended = match polled.transpose() {
             Some(ended) => body_outcome(&self.run, ended),
             None => BodyOutcome::Refused(
@@ -115,14 +124,15 @@ impl Work for Attempt {
         self.event = Some(event.clone());
         // Written at each call: a store that rolls back after the first frame asks again, and only the last frame is in
         // the journal.
-        *self.last_event.lock().unwrap_or_else(PoisonError::into_inner) = Some(event.clone());
+        let last = (event.clone(), self.cx.clone());
+        *self.last_event.lock().unwrap_or_else(PoisonError::into_inner) = Some(last);
         let mut events = self.head.clone();
         events.push(event);
         Frame::encode(&events).map_err(|error| unencodable(&self.run, error))
     }
 
     fn is_called_off(&self) -> bool {
-        self.cx.is_cancelled()
+        self.whole.is_cancelled()
     }
 }
 
@@ -162,26 +172,11 @@ fn finished(
         _ => None,
     });
     let changed: Vec<StateChanged> = changed.collect();
-    let class = match ended {
-        BodyOutcome::Value(value) => {
-            let outcome = Outcome::SideEffectCommitted;
-            return TransactionFinished {
-                command,
-                attempt,
-                outcome,
-                result: Some(value),
-                error: None,
-                changed,
-            };
-        }
-        BodyOutcome::Error(ref error) => error.class,
-        BodyOutcome::TimedOut | BodyOutcome::HeartbeatLost => FailureClass::Retryable,
-        BodyOutcome::Panicked(_)
-        | BodyOutcome::Unrecordable(_)
-        | BodyOutcome::Refused(_)
-        | BodyOutcome::OverBudget(_)
-        | BodyOutcome::Pending(_) => FailureClass::Permanent,
-    };
+    let class = ended.said(options).class;
+    if let BodyOutcome::Value(value) = ended {
+        let (outcome, result) = (Outcome::SideEffectCommitted, Some(value));
+        return TransactionFinished { command, attempt, outcome, result, error: None, changed };
+    }
     let may_retry = !matches!(class, FailureClass::Permanent | FailureClass::Compensatable);
     let retry = options.retry();
     let again = failures.allow(&retry, attempt, class, UNCOUNTED);
@@ -200,7 +195,7 @@ impl StepCall {
             Some(stub) => {
                 let ended = {
                     let _in_flight = self.run.in_flight();
-                    self.with_timeout(stub).await
+                    self.with_timeout(stub, &cx).await
                 };
                 let finished = finished(&self.run, &self.command, &self.options, self.failures, &cx, ended);
                 let mut events = self.start_events();
@@ -211,18 +206,20 @@ impl StepCall {
             None => self.hand_to_store(&cx).await,
         };
         let missing = match &event {
-            Some(Event::TransactionRolledBack(e)) => {
-                cx.missing().into_iter().find(|missing| missing.to_string() == e.reason)
+            Some((Event::TransactionRolledBack(e), of_call)) => {
+                of_call.missing().into_iter().find(|missing| missing.to_string() == e.reason)
             }
             _ => None,
         };
         match (event, missing) {
-            (Some(Event::TransactionFinished(finished)), _) => self.settle_transaction(finished, false).await,
+            (Some((Event::TransactionFinished(finished), _)), _) => {
+                self.settle_transaction(finished, false).await
+            }
             // Called off: whoever cancels the run goes on without it.
-            (Some(Event::TransactionRolledBack(_)), None) if cx.is_cancelled() => {
+            (Some((Event::TransactionRolledBack(_), _)), None) if cx.is_cancelled() => {
                 std::future::pending().await
             }
-            (_, None) if cx.is_foreign() => self.no_transactions().await,
+            (Some((_, of_call)), None) if of_call.is_foreign() => self.no_transactions().await,
             (_, Some(missing)) => {
                 let (run, command) = (self.run.id.clone(), self.command.clone());
                 self.run.stop(Fault::NotProvided { run, command, missing }).await
@@ -242,8 +239,9 @@ impl StepCall {
         self.run.stop(Fault::NoTransactions { run, command, store }).await
     }
 
-    /// Has the store execute the attempt. Returns the event that is then durable in the journal.
-    async fn hand_to_store(&mut self, cx: &StepCx) -> Option<Event> {
+    /// Has the store execute the attempt. Returns the event that is then durable in the journal, and the context of the call
+    /// that it is about.
+    async fn hand_to_store(&mut self, cx: &StepCx) -> Option<(Event, StepCx)> {
         if self.run.shared.store.transactions().is_none() {
             return self.no_transactions().await;
         }
@@ -257,7 +255,8 @@ impl StepCall {
             failures: self.failures,
             body: Arc::clone(&self.body),
             args: self.args.clone(),
-            cx: cx.clone(),
+            whole: cx.clone(),
+            cx: cx.afresh(),
             key: self.key(),
             head: head.clone(),
             // Made here: the store's thread is in no span of the run.
@@ -271,13 +270,13 @@ impl StepCall {
         // the outcome is, it is one event.
         let _receipt = self.run.append_work(Box::new(attempt), &self.command, &head).await;
         // After the acknowledgement: before it, the store may still roll back and replace the event.
-        let event = last_event.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let last = last_event.lock().unwrap_or_else(PoisonError::into_inner).take();
         let mut events = head;
-        events.extend(event.clone());
+        events.extend(last.as_ref().map(|(event, _)| event.clone()));
         self.run.with_obligations(|obligations| events.iter().for_each(|event| obligations.apply(event)));
         log::appended(&self.run.id, &events);
         self.run.shared.observe(&self.run.id, || self.run.now(), events);
-        event
+        last
     }
 
     /// Appends what follows a finished transaction, or waits for the next attempt.
@@ -329,4 +328,52 @@ pub(crate) fn committed(
         .is_complete()
         .then(|| StepCommitted { command: of(), step: name.to_owned(), key: None }.into());
     [committed.into(), NodeFinished { command: of() }.into()].into_iter().chain(complete)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::definition::def::StepOptions;
+    use crate::perform::attempts::step_call;
+    use crate::perform::tests::stage::{Act, Stage, command, json};
+    use crate::vocabulary::failure::StepError;
+    use crate::vocabulary::outcome::EffectClass;
+
+    /// The store calls the body, rolls back, and calls it again.
+    #[test]
+    fn a_body_that_is_called_again_draws_the_same_and_says_only_what_the_last_call_did() {
+        let acts = [Act::Draws("first.txt"), Act::Draws("second.txt"), Act::Panics];
+        let stage = Stage::new(StepOptions::of(EffectClass::Transaction)).acts(acts);
+        let call = step_call(&stage.take_up(), command(), None, stage.call()).unwrap();
+        let mut attempt = Attempt {
+            run: Arc::clone(&call.run),
+            command: command(),
+            options: call.options,
+            failures: Failures::default(),
+            body: Arc::clone(&call.body),
+            args: json("[1]"),
+            whole: call.step_cx(call.run.now(), None),
+            cx: call.step_cx(call.run.now(), None),
+            key: call.key(),
+            head: Vec::new(),
+            event: None,
+            last_event: LastEvent::default(),
+            span: tracing::Span::none(),
+        };
+        let mut finished = || {
+            attempt.call();
+            attempt.frame(None).unwrap();
+            match attempt.event.clone() {
+                Some(Event::TransactionFinished(finished)) => finished,
+                other => panic!("{other:?}"),
+            }
+        };
+        let (first, second, third) = (finished(), finished(), finished());
+        assert_eq!(first.result, second.result);
+        let files: Vec<_> = second.changed.iter().map(|changed| changed.id.as_str()).collect();
+        assert_eq!(files, ["second.txt"]);
+        // What an earlier call did without is not why a later one fails.
+        let error: StepError = third.error.unwrap().decode().unwrap();
+        assert!(matches!(error, StepError::Panicked(_)), "{error}");
+    }
 }

@@ -9,7 +9,7 @@ use crate::definition::def::StepDef;
 use crate::journal::event::{NodeStarted, StepCompensated};
 use crate::journal::history::History;
 use crate::journal::history::record::CommandRecord;
-use crate::journal::obligations::{PendingCompensation, without_open_waits};
+use crate::journal::obligations::{PendingCompensation, without_open_questions};
 use crate::perform::attempts::execute_step;
 use crate::perform::call::{CallSpec, CountsIn, any_answer, ask_in_net};
 use crate::policy::replay::Mode;
@@ -123,7 +123,7 @@ async fn go_on_with(run: &Arc<Run>, undoes: &CommandId, command: &CommandId) {
         run.append_large_durably(begun_before).await;
     }
     let recorded = run.recorded_of(|of| of == command).await;
-    let mut history = History::fold(without_open_waits(recorded));
+    let mut history = History::fold(without_open_questions(recorded));
     if let Some(record) = history.peek(command.place()) {
         run.bring_up_to_date(record.clone());
     }

@@ -7,9 +7,9 @@ use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, Either, select};
 
-use crate::definition::def::{OnUnknown, Probe, Retry};
+use crate::definition::def::{OnUnknown, Probe, Retry, TOOL_TIMEOUT};
 use crate::inbox::decisions::{Resolution, Resolved};
 use crate::inbox::topics::{callback_topic, resolution_topic};
 use crate::journal::event::resend::Resend;
@@ -51,7 +51,9 @@ impl StepCall {
         self.place = None;
         match (self.options.on_unknown, decided) {
             (OnUnknown::Ask, _) | (_, Some(InvocationDecision::Ask)) => {
-                self.ask(invocation, decided == Some(InvocationDecision::Ask)).await
+                // The wait may have been closed with the branch, or the workflow, that waited.
+                let is_asked = decided == Some(InvocationDecision::Ask) && self.run.lists_wait(&self.command);
+                self.ask(invocation, is_asked).await
             }
             (OnUnknown::Fail, _) | (_, Some(InvocationDecision::InDoubt)) => {
                 let why = self.lost.take().unwrap_or_else(|| "it was started and never returned".into());
@@ -172,7 +174,21 @@ impl StepCall {
         let Some(probe) = probe else { return Err(("policy: probe", "the step has no probe".into())) };
         let probe = redacting(&self.run.shared.redaction, probe);
         let _in_flight = self.run.in_flight();
-        match AssertUnwindSafe(Netted::new(&self.run.id, probe)).catch_unwind().await {
+        let mut probe = AssertUnwindSafe(Netted::new(&self.run.id, probe)).catch_unwind();
+        // Polled once before the timer is made, as a body is.
+        let found = match (&mut probe).now_or_never() {
+            Some(found) => found,
+            None => {
+                let limit = self.options.timeout.unwrap_or(TOOL_TIMEOUT);
+                match select(probe, self.run.shared.environment.sleep(limit)).await {
+                    Either::Left((found, _)) => found,
+                    Either::Right(_) => {
+                        return Err(("probe", format!("its probe did not answer within {limit:?}")));
+                    }
+                }
+            }
+        };
+        match found {
             Ok(Ok(Ok(found))) => Ok(found),
             Ok(Ok(Err(failure))) => Err(("probe", format!("its probe failed: {failure}"))),
             Ok(Err(error)) => Err(("probe", format!("its probe failed: {error}"))),

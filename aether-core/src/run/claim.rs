@@ -326,6 +326,11 @@ impl Run {
         WaitGuard(Arc::clone(self), command)
     }
 
+    /// Whether the wait of a command that is recorded as waiting is still listed as open, so that a reply finds it.
+    pub(crate) fn lists_wait(&self, command: &CommandId) -> bool {
+        mutated("waits-are-not-asked-anew") || self.lock().open_waits.of(command).is_some()
+    }
+
     /// Whether other code recorded the run, and it was not yet seen to fit.
     pub(crate) fn is_adopting(&self) -> bool {
         self.adopts.lock().unwrap_or_else(PoisonError::into_inner).is_some()

@@ -411,7 +411,10 @@ fn encode_returned<R: Returns>(returned: R, classify: Classifier<R>, changes_wor
         Ok(value) => Ok(Payload::encode(&value)?),
         Err(error) => {
             let message = error.to_string();
-            Err(BodyError { error: Payload::encode(&error)?, message, class, retry_after })
+            let reason = |error: PayloadError| error.to_string();
+            let error = Payload::encode(&error).map_err(reason);
+            let error = error.map_err(|reason| PayloadError::Error { class, retry_after, reason })?;
+            Err(BodyError { error, message, class, retry_after })
         }
     })
 }

@@ -94,6 +94,7 @@ impl StepCx {
         if !self.class().changes_world() {
             return Err(CallbackError { command: self.command_id().clone(), class: self.class() });
         }
+        self.take_callback();
         let token = CallbackToken {
             run: self.run_id().clone(),
             command: self.command_id().clone(),

@@ -13,7 +13,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::definition::def::{OnUnknown, StepOptions};
 use crate::journal::event::{Event, HttpRecorded, StateChanged};
-use crate::sched::{AtomicU32, Mutex, OnceLock};
+use crate::sched::{AtomicBool, AtomicU32, Mutex, OnceLock};
 use crate::step::cancellation::Cancellation;
 use crate::step::contents::Contents;
 use crate::step::heartbeat::Heartbeats;
@@ -59,6 +59,7 @@ pub struct StepCx {
 pub(crate) struct SlowDown(pub(crate) Option<Duration>);
 
 /// What a body's context is made of.
+#[derive(Clone)]
 pub(crate) struct Given {
     pub(crate) deps: Arc<Deps>,
     /// Largest progress of a heartbeat, in bytes of JSON.
@@ -72,7 +73,7 @@ pub(crate) struct Given {
     pub(crate) started_at: Timestamp,
     /// The span of the attempt, where trace contexts are sent on.
     pub(crate) trace: Option<TraceContext>,
-    pub(crate) intent: Option<DurableIntent>,
+    pub(crate) intent: Option<Arc<DurableIntent>>,
     pub(crate) cancellation: Arc<Cancellation>,
     /// Where what it sends to streams goes; `None` where it sends nothing.
     pub(crate) streams: Option<(Arc<StreamHub>, Arc<Execution>)>,
@@ -88,10 +89,14 @@ struct StepScope {
     exchanges: AtomicU32,
     requests: RequestKeys,
     notes: Mutex<Vec<Event>>,
+    /// The body has what the world is reached with, or has waited for something.
+    may_have_acted: AtomicBool,
     /// The values that the body asked for and the program does not provide.
     missing: Mutex<Vec<MissingDep>>,
     /// The body asked for the database of another store.
     foreign: OnceLock<()>,
+    /// The body took its callback's token.
+    has_callback: OnceLock<()>,
     handed_over: OnceLock<Option<Duration>>,
     spent: Mutex<Option<Spent>>,
     slow_down: Mutex<Option<SlowDown>>,
@@ -108,8 +113,10 @@ impl StepCx {
                 exchanges: AtomicU32::new(0),
                 requests: RequestKeys::default(),
                 notes: Mutex::default(),
+                may_have_acted: AtomicBool::new(false),
                 missing: Mutex::default(),
                 foreign: OnceLock::new(),
+                has_callback: OnceLock::new(),
                 handed_over: OnceLock::new(),
                 spent: Mutex::default(),
                 slow_down: Mutex::default(),
@@ -117,6 +124,11 @@ impl StepCx {
                 over: Cancellation::default(),
             }),
         }
+    }
+
+    /// The context of another call of this attempt, where nothing is left of the call before: it draws the same values.
+    pub(crate) fn afresh(&self) -> Self {
+        Self::new(self.scope.given.clone())
     }
 
     /// The run that makes this call.
@@ -142,7 +154,7 @@ impl StepCx {
     /// Whether the body was called under this key before, and nobody knows what came of it: the step declares
     /// `on_unknown = "retry"`. What the receiver refuses now it may have done then, so an error leaves the outcome unknown.
     pub fn is_sent_again(&self) -> bool {
-        self.scope.given.intent.as_ref().is_some_and(DurableIntent::is_reissued)
+        self.scope.given.intent.as_ref().is_some_and(|intent| intent.is_reissued())
     }
 
     /// The stable key of this attempt. Send it to the receiver, so that it can recognize repeats: a body that is called
@@ -173,6 +185,7 @@ impl StepCx {
     /// that, and from the second one that asks for the same also a number. For effect crates: `asks` is the same when
     /// the body is called again, as is the method of a request with its path.
     pub fn request_key(&self, asks: &str) -> String {
+        self.reaches_out();
         let Given { run, command, options, first_request, .. } = &self.scope.given;
         let key = self.scope.requests.next(first_request, &self.idempotency_key(), asks);
         if key.is_second && options.on_unknown == OnUnknown::Retry {
@@ -220,20 +233,26 @@ impl StepCx {
     /// # Errors
     /// [`MissingDep`] naming the type when it was not provided. A body that ends with this error, or with one whose text
     /// holds that of this one, stops its run with a fault; nothing is lost, and the run resumes in a program that provides the
-    /// value. An error of class `Unknown` or `Compensatable` is an outcome as any other, and so is that of a world-changing
-    /// body that has made an HTTP exchange, unless it is sent again.
+    /// value. A world-changing body is called again there where this was the first thing it asked its context for, but for
+    /// its name, key, time and draws, and it has awaited nothing before; otherwise it may have acted, and the step's
+    /// `on_unknown` decides. An error of class `Unknown` or `Compensatable` is an outcome as any other.
     pub fn dep<T: Send + Sync + 'static>(&self) -> Result<Arc<T>, MissingDep> {
-        self.scope.given.deps.get().inspect_err(|missing| {
-            let mut asked = self.scope.missing.lock().unwrap_or_else(PoisonError::into_inner);
-            if !asked.contains(missing) {
-                asked.push(missing.clone());
+        let found = self.scope.given.deps.get();
+        match &found {
+            Ok(_) => self.reaches_out(),
+            Err(missing) => {
+                let mut asked = self.scope.missing.lock().unwrap_or_else(PoisonError::into_inner);
+                if !asked.contains(missing) {
+                    asked.push(missing.clone());
+                }
             }
-        })
+        }
+        found
     }
 
     /// As [`StepCx::dep`], for bodies that can do without the value.
     pub fn provided<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
-        self.scope.given.deps.get().ok()
+        self.scope.given.deps.get().ok().inspect(|_| self.reaches_out())
     }
 
     /// Whether the store's database is what `name` gives, such as `cx.sql`: for crates of stores. A transaction step that
@@ -257,9 +276,14 @@ impl StepCx {
         self.scope.missing.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Whether the body has noted an exchange.
-    pub(crate) fn has_exchanged(&self) -> bool {
-        self.scope.exchanges.load(Ordering::Relaxed) > 0
+    /// Notes that the body may have acted from here on: it has what the world is reached with, or has waited for something.
+    pub(crate) fn reaches_out(&self) {
+        self.scope.may_have_acted.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the body may have acted.
+    pub(crate) fn may_have_acted(&self) -> bool {
+        self.scope.may_have_acted.load(Ordering::Relaxed)
     }
 
     /// The run's recorded seed, from which random values are derived.
@@ -269,6 +293,17 @@ impl StepCx {
 
     pub(crate) fn all_contents(&self) -> &dyn Contents {
         &*self.scope.given.contents
+    }
+
+    /// Notes that the body took its callback's token.
+    pub(crate) fn take_callback(&self) {
+        self.reaches_out();
+        let _once = self.scope.has_callback.set(());
+    }
+
+    /// Whether the body took its callback's token.
+    pub(crate) fn has_callback(&self) -> bool {
+        self.scope.has_callback.get().is_some()
     }
 
     /// Notes that the outcome will be reported by a callback, within the limit if there is one.
@@ -360,6 +395,7 @@ impl StepCx {
     ///
     /// [`RunHandle::stream`]: crate::engine::RunHandle::stream
     pub fn stream(&self, name: &str) -> StreamSender {
+        self.reaches_out();
         StreamSender::new(self.scope.given.streams.clone(), name)
     }
 
@@ -483,6 +519,7 @@ impl StepCx {
     }
 
     fn note(&self, event: Event) {
+        self.reaches_out();
         self.scope.notes.lock().unwrap_or_else(PoisonError::into_inner).push(event);
     }
 

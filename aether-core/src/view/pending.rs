@@ -10,6 +10,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::inbox::replies::CALLBACK;
 use crate::journal::event::{Event, InvocationDecision};
+use crate::journal::obligations::{Obligations, begins_fork, undoes_another};
 use crate::sched::mutated;
 use crate::store::api::Store;
 use crate::store::error::StoreError;
@@ -246,7 +247,15 @@ impl WaitStates {
         if let Event::RunCreated(e) = &event {
             (self.workflow, self.seed) = (e.workflow.clone(), e.seed.clone());
         }
+        if let Event::RunContinued(_) = &event {
+            // Until somebody goes on with them, only this event says what earlier generations began to undo.
+            Obligations::fold([&event]).all_begun_before().into_iter().for_each(|begun| self.apply(begun));
+        }
         let Some(command) = event.command().cloned() else { return };
+        if matches!(event, Event::NodeStarted(_)) && undoes_another(&command) {
+            // Who goes on with one of those repeats all that is recorded of it.
+            self.commands.remove(&command);
+        }
         let state = self.commands.entry(command.clone()).or_insert_with(WaitState::new);
         state.apply(event);
         if let Some(open) = self.open.of(&command).filter(|open| open.waiting.is_for_reply()) {
@@ -291,6 +300,8 @@ impl WaitState {
                 }
                 self.settled.insert(Waiting::Resolution, e.actor);
             }
+            // The undoing goes on with it, and a report of it counts then.
+            Event::InvocationAbandoned(e) if undoes_another(&e.command) && !begins_fork(&e.command) => {}
             Event::ToolInvocationFinished(_)
             | Event::InvocationAbandoned(_)
             | Event::StepRetried(_)

@@ -381,7 +381,8 @@ pub enum StepError<E = Failure> {
     Cancelled(Failure),
     /// The body panicked; the failure holds the panic's message.
     Panicked(Failure),
-    /// The arguments or the result cannot be recorded: they do not encode, or are over a limit.
+    /// The arguments or the result cannot be recorded: they do not encode, or are over a limit. The failure in it has the class
+    /// of the body's error, where it takes the place of one.
     Unrecordable(Failure),
 }
 

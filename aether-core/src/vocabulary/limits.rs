@@ -21,7 +21,7 @@ pub struct Limits {
     /// Values over so many bytes of JSON go to the effect store, and the journal refers to them. Default: 64 KiB. With
     /// 0, every outcome goes there first.
     pub inline: usize,
-    /// Largest recorded error, in bytes of JSON. Default: 256 KiB.
+    /// Largest recorded error, in bytes of JSON; a larger one of a step is replaced, and keeps its class. Default: 256 KiB.
     pub error: usize,
     /// Longest journal of one run, in events. Default: 1,000,000. At four fifths of it the run is warned of, in its log and
     /// in its view: a workflow that lives on ends its journal with `cx.continue_as_new(..)`.

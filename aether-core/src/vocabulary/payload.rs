@@ -6,6 +6,7 @@ use std::cell::Cell;
 use std::fmt;
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -13,6 +14,7 @@ use serde_json::value::RawValue;
 use sha2::{Digest as _, Sha256};
 
 use crate::vocabulary::canonical;
+use crate::vocabulary::outcome::FailureClass;
 use crate::vocabulary::shared_text::shared_text;
 
 pub use crate::vocabulary::without_values::{outline, without_values};
@@ -48,6 +50,16 @@ pub enum PayloadError {
         /// Rust type of the value.
         ty: &'static str,
         /// The serializer's error.
+        reason: String,
+    },
+    /// The error of a body does not serialize.
+    #[error("its error does not serialize to JSON: {reason}")]
+    Error {
+        /// The class of the error.
+        class: FailureClass,
+        /// The minimum wait before the next attempt, where the error gives one.
+        retry_after: Option<Duration>,
+        /// Why it does not serialize.
         reason: String,
     },
     /// The value is nested too deep to be read back.

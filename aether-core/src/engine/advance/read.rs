@@ -13,7 +13,7 @@ use crate::journal::event::{Event, RunCreated};
 use crate::journal::frame::{Chained, JournalError, StoredFrame};
 use crate::journal::generation::Generation;
 use crate::journal::history::{Folding, History};
-use crate::journal::obligations::{COMPENSATE, Obligations, undoes_another, without_open_waits};
+use crate::journal::obligations::{COMPENSATE, Obligations, undoes_another, without_open_questions};
 use crate::journal::spending::Spending;
 use crate::run::fault::Fault;
 use crate::store::api::Store;
@@ -198,7 +198,7 @@ impl Journal {
             (None, Event::RunUnwinding(e)) => {
                 let mut history = Folding::default();
                 let begun =
-                    std::mem::take(&mut self.undoing.events).into_values().flat_map(without_open_waits);
+                    std::mem::take(&mut self.undoing.events).into_values().flat_map(without_open_questions);
                 begun.for_each(|event| history.apply(event));
                 self.unwinding = Some((e.end, history));
             }

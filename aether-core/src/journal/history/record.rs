@@ -12,8 +12,8 @@ use serde::Deserialize;
 
 use crate::journal::event::resend::Resend;
 use crate::journal::event::{
-    CommandCommitted, Event, InvocationDecision, InvocationResolved, LimitAwaited, NodeStarted, StepRetried,
-    ToolInvocationFinished, TransactionFinished,
+    CallbackAwaited, CommandCommitted, Event, InvocationDecision, InvocationResolved, LimitAwaited,
+    NodeStarted, StepRetried, ToolInvocationFinished, TransactionFinished,
 };
 use crate::vocabulary::budget::Budget;
 use crate::vocabulary::failure::{Failure, StepError};
@@ -87,7 +87,7 @@ pub struct Invocation {
     pub finished: Option<(Outcome, Result<Payload, Payload>)>,
     /// What was decided about its unknown outcome.
     pub decision: Option<InvocationDecision>,
-    /// When it is sent again, where that is the newest decision and waits.
+    /// When it is sent again, where that is the newest decision and waits; or was, the last time.
     pub resend: Option<Resend>,
     /// The ledger refused it.
     pub refused: bool,
@@ -295,11 +295,7 @@ impl CommandRecord {
             }
             Event::AnswerRefused(_) => self.details_mut().round += 1,
             Event::ResultUnreadable(e) => self.details_mut().unreadable = Some(e.reason),
-            Event::CallbackAwaited(e) => {
-                let details = self.details_mut();
-                details.round += u32::from(details.callback.is_some());
-                details.callback = Some((e.invocation, e.until));
-            }
+            Event::CallbackAwaited(e) => self.await_callback(e),
             Event::RunCreated(_)
             | Event::RunWaiting(_)
             | Event::RunCompleted(_)
@@ -370,6 +366,19 @@ impl CommandRecord {
         if let Some(invocation) = &mut self.invocation {
             invocation.finished = Some((ended.outcome, result.unwrap_or(Ok(Payload::null()))));
         }
+    }
+
+    fn await_callback(&mut self, awaited: CallbackAwaited) {
+        if let Some(invocation) = &mut self.invocation
+            && invocation.id == awaited.invocation
+            && invocation.decision == Some(InvocationDecision::Retry)
+        {
+            // The body was called again, and came back: nothing is to be sent.
+            invocation.decision = None;
+        }
+        let details = self.details_mut();
+        details.round += u32::from(details.callback.is_some());
+        details.callback = Some((awaited.invocation, awaited.until));
     }
 
     fn resolve(&mut self, resolved: &InvocationResolved) {

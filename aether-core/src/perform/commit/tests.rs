@@ -373,3 +373,52 @@ fn a_change_of_which_only_the_effect_store_knows_is_looked_at_too() {
     assert_eq!((stage.play().value(), stage.calls().len()), ("true".into(), 1));
     assert_eq!((stage.row(0).status, stage.row(0).committed), (LedgerStatus::Confirmed, true));
 }
+
+// what cannot be recorded
+
+/// Its class counts, and not that it cannot be recorded: here, of an error of any class that is too long or not JSON.
+#[test]
+fn an_error_that_cannot_be_recorded_has_the_class_that_it_had() {
+    let too_long = |class| Act::FailsAtLength(class, 5_000);
+    let unsaid = |class| Act::FailsUnsaid(class);
+    for fails in [too_long, unsaid] {
+        let limited = |mut stage: Stage| {
+            stage.limits.error = 1_000;
+            stage
+        };
+        let stage = |act, options| limited(Stage::new(options).acts([act, Act::Returns("\"sent\"")]));
+        let tool = retrying(EffectClass::Tool);
+
+        let retried = stage(fails(FailureClass::Retryable), tool);
+        assert_eq!((retried.play().value(), retried.calls()), ("\"sent\"".into(), vec![key(0), key(1)]));
+
+        let unknown = stage(fails(FailureClass::Unknown), tool);
+        assert!(matches!(unknown.play().error(), StepError::InDoubt(_)));
+        assert_eq!((unknown.calls(), unknown.row(0).committed), (vec![key(0)], false));
+
+        let half_way = stage(fails(FailureClass::Compensatable), tool);
+        assert!(matches!(half_way.play().error(), StepError::Unrecordable(_)));
+        assert_eq!(committed(&half_way).outcome, Outcome::CompensatableFailure);
+
+        let failed = stage(fails(FailureClass::Permanent), tool);
+        assert!(matches!(failed.play().error(), StepError::Unrecordable(_)));
+        assert_eq!((failed.row(0).status, failed.row(0).committed), (LedgerStatus::Failed, true));
+    }
+}
+
+#[test]
+fn a_value_that_cannot_be_recorded_was_made_and_is_to_be_undone() {
+    let undone = StepOptions { compensated: true, ..options(EffectClass::Tool) };
+    for (options, outcome) in [
+        (options(EffectClass::Tool), Outcome::PermanentFailure),
+        (undone, Outcome::CompensatableFailure),
+        (StepOptions { compensated: true, ..options(EffectClass::Read) }, Outcome::PermanentFailure),
+    ] {
+        let stage = Stage::new(options).acts([Act::ReturnsUnsaid]);
+        assert!(matches!(stage.play().error(), StepError::Unrecordable(_)));
+        assert_eq!(committed(&stage).outcome, outcome);
+        if options.class.changes_world() {
+            assert_eq!((stage.row(0).status, stage.row(0).committed), (LedgerStatus::InDoubt, false));
+        }
+    }
+}

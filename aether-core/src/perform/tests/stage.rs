@@ -3,13 +3,12 @@
 //! Promise: store, journal, ledger and replay are the real ones. Each [`Stage::play`] takes the run up from what the
 //! store holds, as after a crash; a call that does not end by itself is dropped where it stands.
 
-use std::collections::VecDeque;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use futures_util::future::{BoxFuture, pending, ready};
+use futures_util::future::{BoxFuture, ready};
 use jiff::Timestamp;
 use tokio::sync::broadcast;
 
@@ -22,14 +21,14 @@ use crate::journal::history::History;
 use crate::journal::obligations::Obligations;
 use crate::perform::attempts::execute_step;
 use crate::perform::call::{CallSpec, CountsIn, any_answer};
+use crate::perform::tests::script::{Provided, Script};
 use crate::policy::replay::{DefaultPolicy, Mode};
 use crate::policy::verifiers::{Inspection, Verifier, Verifiers};
 use crate::run::claim::{Origin, Run};
 use crate::run::leases::Leases;
 use crate::run::shared::EngineShared;
 use crate::sched::Mutex;
-use crate::step::body::{Admission, Body, BodyError, BodyResult, ProbeResult};
-use crate::step::context::StepCx;
+use crate::step::body::{Body, ProbeResult};
 use crate::store::api::Store;
 use crate::store::ledger::{LedgerEntry, LedgerStatus};
 use crate::store::memory::MemoryStore;
@@ -41,9 +40,9 @@ use crate::vocabulary::environment::Environment;
 use crate::vocabulary::failure::{Failure, StepError};
 use crate::vocabulary::id::{CodeId, CommandId, IdempotencyKey, InvocationId, RunId};
 use crate::vocabulary::limits::Limits;
-use crate::vocabulary::outcome::FailureClass;
-use crate::vocabulary::payload::Answered;
-use crate::vocabulary::payload::{Digest, Payload, PayloadError};
+use crate::vocabulary::payload::{Answered, Digest, Payload};
+
+pub(crate) use crate::perform::tests::script::{Act, json, now, run_id};
 
 static FLOW: WorkflowDef = WorkflowDef {
     name: "flow",
@@ -84,132 +83,6 @@ impl Environment for Clock {
 
     fn monotonic(&self) -> Duration {
         *self.paused.lock().unwrap()
-    }
-}
-
-/// What the body does in one call.
-#[derive(Clone, Debug)]
-pub(crate) enum Act {
-    /// Returns this JSON.
-    Returns(&'static str),
-    /// Has this HTTP answer, and returns this JSON.
-    Fetches(&'static str, &'static str),
-    /// Says that it changed this file, and returns `true`.
-    Writes(&'static str),
-    /// Fails with this class.
-    Fails(FailureClass),
-    /// Fails with this class, and asks to be left alone for so long.
-    FailsFor(FailureClass, Duration),
-    /// Panics.
-    Panics,
-    /// Says that a callback will report the outcome.
-    Awaits,
-    /// Has this HTTP answer, and says that a callback will report the outcome.
-    HandsOver(&'static str),
-    /// Asks for a value that is not provided, and fails for it.
-    Lacks,
-    /// Does without a value that is not provided, and fails with this class.
-    DoesWithout(FailureClass),
-    /// Has this HTTP answer, and fails for a value that is not provided.
-    LacksAfter(&'static str),
-    /// Does without a value that is not provided, and says that a callback will report the outcome.
-    AwaitsWithout,
-    /// Never returns.
-    Hangs,
-}
-
-/// An error of the body.
-fn refusal(class: FailureClass) -> BodyError {
-    BodyError { error: json("\"no\""), message: "no".into(), class, retry_after: None }
-}
-
-/// The error of a body that asks for a value that is not provided.
-fn lack(cx: &StepCx) -> BodyError {
-    let missing = cx.dep::<Script>().unwrap_err();
-    BodyError { message: format!("not sent: {missing}"), ..refusal(FailureClass::Permanent) }
-}
-
-/// The body and its probe, by what they are to do next; what is used up hangs.
-#[derive(Debug, Default)]
-pub(crate) struct Script {
-    acts: Mutex<VecDeque<Act>>,
-    found: Mutex<VecDeque<ProbeResult>>,
-    calls: Mutex<Vec<IdempotencyKey>>,
-    /// The run, and at which of the next admissions of its body it is cancelled.
-    cancelled: Mutex<(usize, std::sync::Weak<Run>)>,
-    /// What is sent to the run while the probe looks.
-    meanwhile: Mutex<Option<(Arc<MemoryStore>, Message)>>,
-}
-
-impl Body for Script {
-    fn call(&self, cx: StepCx, _: &Payload) -> BoxFuture<'static, BodyResult> {
-        self.calls.lock().unwrap().push(cx.idempotency_key());
-        let act = self.acts.lock().unwrap().pop_front().unwrap_or(Act::Hangs);
-        let result = match act {
-            Act::Returns(value) => Ok(json(value)),
-            Act::Fetches(answer, value) => {
-                cx.note_http(json("{}"), json(answer));
-                Ok(json(value))
-            }
-            Act::Writes(file) => {
-                cx.changed("file", file, "write");
-                Ok(json("true"))
-            }
-            Act::Fails(class) => Err(refusal(class)),
-            Act::FailsFor(class, time) => Err(BodyError { retry_after: Some(time), ..refusal(class) }),
-            // Like a panic, without the noise.
-            Act::Panics => std::panic::resume_unwind(Box::new("bang")),
-            Act::HandsOver(answer) => {
-                cx.note_http(json("{}"), json(answer));
-                let _pending = cx.callback().unwrap().pending();
-                Err(refusal(FailureClass::Permanent))
-            }
-            Act::Awaits => {
-                let _pending = cx.callback().unwrap().pending();
-                Err(refusal(FailureClass::Permanent))
-            }
-            Act::Lacks => Err(lack(&cx)),
-            Act::DoesWithout(class) => {
-                cx.dep::<Script>().unwrap_err();
-                Err(refusal(class))
-            }
-            Act::LacksAfter(answer) => {
-                cx.note_http(json("{}"), json(answer));
-                Err(lack(&cx))
-            }
-            Act::AwaitsWithout => {
-                cx.dep::<Script>().unwrap_err();
-                let _pending = cx.callback().unwrap().pending();
-                Err(refusal(FailureClass::Permanent))
-            }
-            Act::Hangs => return Box::pin(pending()),
-        };
-        Box::pin(ready(Ok(result)))
-    }
-
-    fn accepts(&self, value: &Payload) -> Result<(), PayloadError> {
-        value
-            .decode::<serde_json::Value>()?
-            .is_string()
-            .then_some(())
-            .ok_or(PayloadError::Encode { ty: "a receipt", reason: "not a string".into() })
-    }
-
-    fn admit(&self, _: &Deps) -> Option<BoxFuture<'static, Admission>> {
-        let mut cancelled = self.cancelled.lock().unwrap();
-        cancelled.0 = cancelled.0.checked_sub(1)?;
-        if cancelled.0 == 0 {
-            cancelled.1.upgrade()?.begin_cancelling();
-        }
-        None
-    }
-
-    fn probe(&self, _: StepCx, _: &Payload) -> Option<BoxFuture<'static, ProbeResult>> {
-        let found = self.found.lock().unwrap().pop_front()?;
-        if let Some((store, message)) = self.meanwhile.lock().unwrap().take() {
-            now(store.send(&run_id(), message)).unwrap();
-        }
-        Some(Box::pin(ready(found)))
     }
 }
 
@@ -332,6 +205,12 @@ impl Stage {
         self
     }
 
+    /// The probe does not answer.
+    pub(crate) fn probe_hangs(self) -> Self {
+        *self.body.is_mute.lock().unwrap() = true;
+        self
+    }
+
     /// The probe's answer that the call happened, with this result.
     pub(crate) fn happened(value: &str) -> ProbeResult {
         Ok(Ok(Probe::Happened(json(value))))
@@ -346,17 +225,7 @@ impl Stage {
     pub(crate) fn play_on(&self, meanwhile: impl FnOnce()) -> Scene {
         let run = self.take_up();
         self.body.cancelled.lock().unwrap().1 = Arc::downgrade(&run);
-        let call = CallSpec {
-            name: "send".into(),
-            path: "stage::send".into(),
-            options: self.options,
-            args: Ok(json(self.args)),
-            body: Arc::clone(&self.body) as Arc<dyn Body>,
-            readable: any_answer,
-            counts_in: CountsIn::Budgets(None),
-            limit: None,
-        };
-        let mut performance = pin!(execute_step(&run, command(), None, call));
+        let mut performance = pin!(execute_step(&run, command(), None, self.call()));
         let mut answered = performance.as_mut().now_or_never();
         if answered.is_none() {
             meanwhile();
@@ -369,6 +238,20 @@ impl Stage {
                 Some(fault) => Scene::Stopped(fault.to_string()),
                 None => Scene::Waits,
             },
+        }
+    }
+
+    /// The call.
+    pub(crate) fn call(&self) -> CallSpec {
+        CallSpec {
+            name: "send".into(),
+            path: "stage::send".into(),
+            options: self.options,
+            args: Ok(json(self.args)),
+            body: Arc::clone(&self.body) as Arc<dyn Body>,
+            readable: any_answer,
+            counts_in: CountsIn::Budgets(None),
+            limit: None,
         }
     }
 
@@ -405,7 +288,7 @@ impl Stage {
             next: events.len() as u64,
             spending: crate::journal::spending::Spending::default(),
             obligations: Obligations::fold(&events),
-            open_waits: OpenWaits::default(),
+            open_waits: OpenWaits::fold(&[], &events),
             history: proven(History::fold(events)),
             inbox: now(self.store.inbox(&run_id(), 0)).unwrap(),
             effects: now(self.store.effects(&run_id())).unwrap(),
@@ -427,6 +310,8 @@ impl Stage {
             allows: &[],
         }));
         verifiers.know(def);
+        let mut deps = Deps::default();
+        deps.insert(Provided);
         let store = Arc::clone(&self.store) as Arc<dyn Store>;
         let environment = Arc::clone(&self.clock) as Arc<dyn Environment>;
         EngineShared {
@@ -443,7 +328,7 @@ impl Stage {
             environment: Arc::clone(&self.clock) as Arc<dyn Environment>,
             worker: "worker".to_owned().into(),
             leases: Leases::new(Duration::from_secs(60), self.clock.monotonic()),
-            deps: Default::default(),
+            deps: Arc::new(deps),
             policy: Arc::new(DefaultPolicy),
             interceptor: None,
             trace_bodies: None,
@@ -552,10 +437,6 @@ impl Stage {
     }
 }
 
-pub(crate) fn run_id() -> RunId {
-    RunId::new("ticket-42").unwrap()
-}
-
 pub(crate) fn command() -> CommandId {
     CommandId::new("0", "send")
 }
@@ -578,19 +459,10 @@ pub(crate) fn row(stage: &Stage, attempt: u32) -> (LedgerStatus, bool) {
     (row.status, row.committed)
 }
 
-pub(crate) fn json(text: &str) -> Payload {
-    Payload::from_text(text.to_owned()).unwrap()
-}
-
 /// What somebody says of the first attempt.
 fn word(round: u32, reply: Reply, actor: &str) -> Message {
     let topic = callback_topic(&InvocationId::new(&command(), 0));
     ExternalReply { reply, actor: actor.into() }.message(&topic, round, Timestamp::UNIX_EPOCH).unwrap()
-}
-
-/// What a store that answers at once says.
-pub(crate) fn now<T>(answer: impl Future<Output = T>) -> T {
-    answer.now_or_never().expect("the memory store answers at once")
 }
 
 /// A stage has no driver, which would see that the code asks for all that is recorded.

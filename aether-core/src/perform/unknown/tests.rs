@@ -141,6 +141,18 @@ fn a_probe_that_cannot_tell_or_fails_or_is_missing_leaves_the_call_in_doubt() {
 }
 
 #[test]
+fn a_probe_that_does_not_answer_in_time_leaves_the_call_in_doubt() {
+    for (timeout, waited) in [(None, 30), (Some(Duration::from_secs(7)), 7)] {
+        let mut stage = take_stored_outcome(OnUnknown::Probe).probe_hangs();
+        stage.options.timeout = timeout;
+        let why = in_doubt(stage.play());
+        assert!(why.contains(&format!("its probe did not answer within {waited}s")), "{why}");
+        assert_eq!(decisions(&stage), [decided(InvocationDecision::InDoubt, "probe")]);
+        assert_eq!(stage.slept(), [Duration::from_secs(waited)]);
+    }
+}
+
+#[test]
 fn a_denied_attempt_is_made_again_under_a_new_key() {
     let stage = take_stored_outcome(OnUnknown::Probe).probes([Ok(Ok(Probe::DidNotHappen))]);
     let stage = stage.acts([Act::Returns("\"sent\"")]);
@@ -309,6 +321,47 @@ fn a_report_that_came_before_the_body_was_lost_counts_before_any_policy() {
     }
 }
 
+/// The ends of a body that took its callback's token, beside those of unknown outcome.
+fn ends_after_passing_on() -> Vec<Act> {
+    let classes = [
+        FailureClass::Unclassified,
+        FailureClass::Retryable,
+        FailureClass::Permanent,
+        FailureClass::Compensatable,
+    ];
+    classes.into_iter().map(Act::PassesOn).chain([Act::PassesOnAndPanics]).collect()
+}
+
+fn retrying() -> StepOptions {
+    StepOptions { retry: Some(Retry::times(3)), ..tool(OnUnknown::Fail) }
+}
+
+#[test]
+fn a_report_counts_before_the_error_of_a_body_that_took_a_token() {
+    for end in ends_after_passing_on() {
+        let stage = Stage::new(retrying()).acts([end.clone(), Act::Returns("\"sent\"")]);
+        assert_eq!(stage.report(0, sent(), "callback"), Sent::Delivered);
+        assert_eq!(stage.play().value(), "\"by wire\"", "{end:?}");
+        assert_eq!((stage.calls(), stage.unread()), (vec![key(0)], 0), "{end:?}");
+        assert_eq!(row(&stage, 0), (LedgerStatus::Succeeded, true), "{end:?}");
+    }
+    // A failure that was reported is one like any other.
+    let stage =
+        Stage::new(retrying()).acts([Act::PassesOn(FailureClass::Permanent), Act::Returns("\"sent\"")]);
+    let failure = crate::vocabulary::failure::Failure::retryable("out of paper");
+    stage.report(0, Reply::Error(Payload::encode(&failure).unwrap()), "callback");
+    assert_eq!((stage.play().value(), stage.calls()), ("\"sent\"".into(), vec![key(0), key(1)]));
+}
+
+#[test]
+fn no_report_is_delivered_once_the_error_of_a_body_that_took_a_token_counts() {
+    for end in ends_after_passing_on() {
+        let stage = Stage::new(retrying()).acts([end.clone(), Act::Returns("\"sent\"")]);
+        assert!(!stage.play().waits());
+        assert_eq!((stage.report(0, sent(), "callback"), stage.unread()), (Sent::Duplicate, 0), "{end:?}");
+    }
+}
+
 #[test]
 fn a_report_that_comes_while_the_probe_looks_counts_before_what_it_finds() {
     let found = [Ok(Ok(Probe::DidNotHappen)), Stage::happened("\"found\""), Ok(Ok(Probe::Unknown))];
@@ -364,6 +417,16 @@ fn a_report_that_the_outcome_is_unknown_leaves_room_for_another_one() {
     assert_eq!((stage.calls(), rounds_begun(&stage)), (vec![key(0), key(0)], 1));
 }
 
+#[test]
+fn a_call_that_was_sent_again_and_handed_over_is_awaited_after_a_crash() {
+    let stage = take_stored_outcome(OnUnknown::Retry).acts([Act::Awaits, Act::Awaits]);
+    assert!(stage.play().waits());
+    assert!(stage.play().waits());
+    assert_eq!(stage.calls(), [key(0), key(0)], "once before the crash, and once again");
+    let report = || assert_eq!(stage.report(0, sent(), "callback"), Sent::Delivered);
+    assert_eq!(stage.play_on(report).value(), "\"by wire\"");
+}
+
 // a cancellation
 
 #[test]
@@ -416,12 +479,33 @@ fn what_a_body_fails_with_that_did_without_a_value_is_its_outcome() {
 }
 
 #[test]
-fn a_body_that_lacks_what_it_needs_after_it_sent_something_is_not_called_again() {
-    let acts = [Act::LacksAfter("{\"status\":201}"), Act::Returns("\"sent\"")];
-    let stage = Stage::new(tool(OnUnknown::Fail)).acts(acts);
-    assert!(matches!(stage.play().error(), StepError::App(_)));
-    assert!(matches!(stage.play().error(), StepError::App(_)));
-    assert_eq!((decisions(&stage), stage.calls()), (Vec::new(), vec![key(0)]));
+fn a_body_that_lacks_what_it_needs_after_it_may_have_acted_is_left_to_the_policy() {
+    let acts = [
+        Act::LacksAfter("{\"status\":201}"),
+        Act::LacksAfterChange("a.txt"),
+        Act::LacksAfterWait,
+        Act::LacksAfterToken,
+        Act::LacksAfterAnother,
+    ];
+    let lacks = |on_unknown, act: &Act| {
+        let stage = Stage::new(tool(on_unknown)).acts([act.clone(), Act::Returns("\"sent\"")]);
+        let Scene::Stopped(fault) = stage.play() else { panic!("not stopped: {act:?}") };
+        assert!(fault.contains("Script"), "{fault}");
+        assert_eq!((decisions(&stage), row(&stage, 0)), (Vec::new(), (LedgerStatus::Started, false)));
+        stage
+    };
+    for act in acts {
+        let stage = lacks(OnUnknown::Fail, &act);
+        in_doubt(stage.play());
+        assert_eq!(stage.calls(), [key(0)], "{act:?}");
+        let stage = lacks(OnUnknown::Ask, &act);
+        assert!(stage.play().waits());
+        assert_eq!(stage.calls(), [key(0)], "{act:?}");
+        let stage = lacks(OnUnknown::Probe, &act).probes([Stage::happened("\"found\"")]);
+        assert_eq!((stage.play().value(), stage.calls()), ("\"found\"".into(), vec![key(0)]), "{act:?}");
+        let stage = lacks(OnUnknown::Retry, &act);
+        assert_eq!((stage.play().value(), stage.calls()), ("\"sent\"".into(), vec![key(0); 2]), "{act:?}");
+    }
 }
 
 #[test]
