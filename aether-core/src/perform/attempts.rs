@@ -15,9 +15,10 @@ use crate::journal::event::{
 use crate::journal::frame::Frame;
 use crate::journal::history::record::{CommandDetails, CommandRecord, Invocation, RecordedResult};
 use crate::journal::large_values::LargeValue;
-use crate::perform::body_outcome::{BodyOutcome, no_heartbeat};
+use crate::perform::body_outcome::BodyOutcome;
 use crate::perform::call::{CallSpec, Next, Reports, StepCall};
 use crate::perform::failures::Failures;
+use crate::perform::verdict::Verdict;
 use crate::run::append::AppendExtras;
 use crate::run::claim::Run;
 use crate::run::fault::CommandSummary;
@@ -32,7 +33,7 @@ use crate::store::ledger::{Acquire, LedgerEntry, LedgerStatus};
 use crate::store::reserve::Holder;
 use crate::vocabulary::failure::StepError;
 use crate::vocabulary::id::{CommandId, IdempotencyKey, InvocationId};
-use crate::vocabulary::outcome::{EffectClass, FailureClass, Outcome};
+use crate::vocabulary::outcome::{EffectClass, Outcome};
 use crate::vocabulary::payload::{Answered, Digest, Payload, PayloadError};
 
 // Every call of a step has a future in memory, and so has every answer on replay. So what is rare, such as a retry or a
@@ -105,6 +106,7 @@ pub(crate) fn step_call(
         emitted: false,
         in_ledger: false,
         uncalled: false,
+        came_back: None,
         attempt: 0,
         named: None,
         tried_since: None,
@@ -502,55 +504,19 @@ impl StepCall {
 
     /// Records what an attempt ended with, or arranges the next one.
     pub(crate) async fn settle(&mut self, ended: BodyOutcome) -> Next {
-        if let BodyOutcome::Pending(limit) = ended {
-            return Box::pin(self.hand_over(limit)).await;
-        }
-        let changes_world = self.options.class.changes_world();
-        let class = match &ended {
-            BodyOutcome::Value(_) | BodyOutcome::Pending(_) => FailureClass::Unclassified,
-            BodyOutcome::Error(error) => error.class,
-            BodyOutcome::TimedOut | BodyOutcome::HeartbeatLost if changes_world => FailureClass::Unknown,
-            BodyOutcome::TimedOut | BodyOutcome::HeartbeatLost => FailureClass::Retryable,
-            BodyOutcome::Panicked(_)
-            | BodyOutcome::Unrecordable(_)
-            | BodyOutcome::Refused(_)
-            | BodyOutcome::OverBudget(_) => FailureClass::Permanent,
-        };
-        let asked = match &ended {
-            BodyOutcome::Error(error) => error.retry_after,
-            _ => None,
-        };
-        let ended = match ended {
-            BodyOutcome::Value(value) => return Next::Done(self.commit_success(value, Vec::new()).await),
-            ended => ended,
-        };
-        if class == FailureClass::Unknown && changes_world {
-            self.lost = Some(match &ended {
-                BodyOutcome::Error(error) => error.message.clone(),
-                BodyOutcome::HeartbeatLost => no_heartbeat(&self.options),
-                _ => format!("no answer within {:?}", self.timeout()),
-            });
-            self.asked = asked;
-            return Next::Unknown(self.invocation(), self.key(), None);
-        }
-        match self.next_attempt(self.attempt, class, asked, self.took()) {
-            Some(next) => {
-                let error = self.error_of(ended, false).recorded();
+        match self.verdict(ended) {
+            Verdict::Success(value) => Next::Done(self.commit_success(value, Vec::new()).await),
+            Verdict::HandedOver(limit) => Box::pin(self.hand_over(limit)).await,
+            Verdict::Unknown(lost, asked) => {
+                (self.lost, self.asked) = (Some(lost), asked);
+                Next::Unknown(self.invocation(), self.key(), None)
+            }
+            Verdict::Again(error, next) => {
                 Box::pin(self.retry(error, next)).await;
                 Next::Again
             }
-            None => {
-                let may_retry = !matches!(class, FailureClass::Permanent | FailureClass::Compensatable);
-                let status = match &ended {
-                    BodyOutcome::Panicked(_) | BodyOutcome::Unrecordable(_) => LedgerStatus::InDoubt,
-                    // More may have been done than the half.
-                    _ if class == FailureClass::Compensatable && self.is_sent_again() => {
-                        LedgerStatus::InDoubt
-                    }
-                    _ => LedgerStatus::Failed,
-                };
-                let error = self.error_of(ended, may_retry && self.options.retry().max_retries > 0);
-                Box::pin(self.commit_failure(class.outcome(), &error, Some(status))).await.into()
+            Verdict::Failed(outcome, error, status) => {
+                Box::pin(self.commit_failure(outcome, &error, Some(status))).await.into()
             }
         }
     }

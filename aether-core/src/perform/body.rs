@@ -118,22 +118,31 @@ impl StepCall {
         };
         drop(place);
         self.keep_spent(&cx, &ended);
+        self.take_notes(&cx);
+        let slow_down = self.slow_down(&cx, &ended);
+        let ended = match (cx.handed_over(), ended) {
+            (Some(limit), BodyOutcome::Error(_)) => BodyOutcome::Pending(limit),
+            (_, ended) => match self.lack(&cx, &ended) {
+                Some(missing) => return self.unprovided(missing).await,
+                None => ended,
+            },
+        };
+        let is_value = matches!(ended, BodyOutcome::Value(_));
+        // From here on it is known, also where the call is dropped while what belongs to it is written.
+        self.came_back = Some(ended);
         if self.limit.is_some() {
-            Box::pin(self.tell_limit(&cx, &ended)).await;
+            Box::pin(self.tell_limit(slow_down)).await;
         }
         self.flush_streams().await;
-        self.take_notes(&cx);
         // Before the outcome is recorded: the next attempt, perhaps in another process, starts from this progress.
-        if !matches!(ended, BodyOutcome::Value(_)) {
+        if !is_value {
             Box::pin(self.save_progress(cx.heartbeats())).await;
             self.progress = cx.heartbeats().newest();
         }
-        match (cx.handed_over(), ended) {
-            (Some(limit), BodyOutcome::Error(_)) => BodyOutcome::Pending(limit),
-            (_, ended) => match self.lack(&cx, &ended) {
-                Some(missing) => self.unprovided(missing).await,
-                None => ended,
-            },
+        match self.came_back.take() {
+            Some(ended) => ended,
+            // Nobody else takes it.
+            None => std::future::pending().await,
         }
     }
 
