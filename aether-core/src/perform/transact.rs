@@ -191,7 +191,7 @@ impl StepCall {
             Some(stub) => {
                 let ended = {
                     let _in_flight = self.run.in_flight();
-                    self.with_timeout(stub).await
+                    self.with_timeout(stub, &cx).await
                 };
                 let finished = finished(&self.run, &self.command, &self.options, self.failures, &cx, ended);
                 let mut events = self.start_events();
