@@ -162,6 +162,7 @@ impl From<DecideError> for CliError {
             | DecideError::AlreadyDecided { .. }
             | DecideError::Expired { .. }
             | DecideError::RunEnded { .. }
+            | DecideError::MayStillHappen { .. }
             | DecideError::NothingToEdit { .. } => Self::new(Exit::Conflict, text),
             _ => Self::new(Exit::Failed, text),
         }

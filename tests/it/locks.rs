@@ -152,3 +152,48 @@ async fn an_engines_shutdown_leaves_a_shared_store_open() {
     })
     .await;
 }
+
+/// For longer than the bodies below may take.
+const HELD: Duration = Duration::from_millis(2_500);
+
+fn hold_the_file(cx: &StepCx) -> Result<()> {
+    let other = Connection::open(&*cx.dep::<PathBuf>()?)?;
+    other.execute_batch("BEGIN IMMEDIATE")?;
+    std::thread::spawn(move || {
+        std::thread::sleep(HELD);
+        other.execute_batch("COMMIT").unwrap();
+    });
+    Ok(())
+}
+
+/// Keep two contents while the file is held.
+#[step(effect = "tool", timeout = "1s", heartbeat = "900ms")]
+async fn file_away(cx: &mut StepCx) -> Result<usize> {
+    hold_the_file(cx)?;
+    let (one, other) = futures::join!(cx.keep_content(vec![1; 10]), cx.keep_content(vec![2; 10]));
+    Ok(one?.len() + other?.len())
+}
+
+/// Keep a content while the file is held, and never come back.
+#[step(effect = "tool", timeout = "1s")]
+async fn file_away_and_hang(cx: &mut StepCx) -> Result<usize> {
+    hold_the_file(cx)?;
+    cx.keep_content(vec![3; 10]).await?;
+    std::future::pending().await
+}
+
+#[workflow]
+async fn filing(cx: &mut Cx) -> Result<(usize, bool)> {
+    let filed = file_away(cx).await?;
+    let hung = file_away_and_hang(cx).await;
+    Ok((filed, matches!(hung, Err(aether::StepError::InDoubt(_)))))
+}
+
+#[tokio::test]
+async fn the_time_for_which_a_store_keeps_a_body_waiting_is_not_the_bodys() {
+    let (_folder, path) = place();
+    let engine = Engine::builder().sqlite(&path).provide(path).start().await.unwrap();
+    let run = engine.start::<filing>(()).id("filing").await.unwrap();
+    assert_eq!(in_time(run.result()).await.unwrap(), (128, true));
+    engine.shutdown().await.unwrap();
+}

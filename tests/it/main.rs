@@ -9,6 +9,7 @@ mod backups;
 mod bad_input;
 mod budgets;
 mod built;
+mod came_back;
 mod cancel;
 #[path = "../built/cargo_build.rs"]
 mod cargo_build;

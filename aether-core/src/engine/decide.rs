@@ -198,7 +198,9 @@ impl Engine {
     /// ```
     ///
     /// # Errors
-    /// As [`Engine::approve`]; and [`DecideError::Misfit`] when the value is not of the step's output type.
+    /// As [`Engine::approve`]; [`DecideError::Misfit`] when the value is not of the step's output type; and
+    /// [`DecideError::MayStillHappen`] when it is said not to have happened while the worker that began it is paused and
+    /// may still do it.
     pub async fn resolve(
         &self,
         run: &RunId,
@@ -210,6 +212,9 @@ impl Engine {
         let (payload, topic) = (Payload::encode(&resolved)?, resolution_topic(invocation));
         let command = &invocation.command();
         let found = self.addressed(run, &command.into(), Waiting::Resolution, actor).await?;
+        if resolved.resolution == Resolution::DidNotHappen {
+            self.check_is_over(run, command).await?;
+        }
         let reply = OperatorReply {
             run,
             command,
@@ -498,6 +503,18 @@ impl Engine {
         let round = if is_awaited { state.round } else { state.round_of_unawaited_reports() };
         let message = reply.message(&callback_topic(&invocation), round, now(&self.inner))?;
         Ok(Some((message, open.and_then(|open| open.until))))
+    }
+
+    /// Checks that nobody who lost the run is still in the call: what is denied now could happen afterwards, beside another
+    /// attempt.
+    async fn check_is_over(&self, run: &RunId, command: &CommandId) -> Result<(), DecideError> {
+        let unaware = self.inner.shared.store.unaware_owners(run).await?;
+        match unaware.into_iter().next() {
+            Some(worker) => {
+                Err(DecideError::MayStillHappen { run: run.clone(), command: command.clone(), worker })
+            }
+            None => Ok(()),
+        }
     }
 
     fn check_deadline(&self, open: &Pending) -> Result<(), DecideError> {

@@ -6,7 +6,7 @@ use crate::inbox::error::SendError;
 use crate::store::error::StoreError;
 use crate::view::pending::Pending;
 use crate::vocabulary::contract::Status;
-use crate::vocabulary::id::{CommandId, RunId};
+use crate::vocabulary::id::{CommandId, RunId, WorkerId};
 use crate::vocabulary::payload::PayloadError;
 use crate::vocabulary::waiting::Waiting;
 
@@ -141,6 +141,18 @@ pub enum DecideError {
         command: CommandId,
         /// Why it does not decode.
         error: PayloadError,
+    },
+    /// It may still happen: the worker that began the call is paused, and may finish it when it wakes.
+    #[error(
+        "run `{run}`: command `{command}` did not happen yet, but worker `{worker}`, which began it, is paused and may still do it; look again and say so when that process has woken or ended"
+    )]
+    MayStillHappen {
+        /// The run that was named.
+        run: RunId,
+        /// The command that was named.
+        command: CommandId,
+        /// The worker that lost the run and has not noticed it.
+        worker: WorkerId,
     },
     /// The approval is not about a call, so there are no arguments to edit.
     #[error(

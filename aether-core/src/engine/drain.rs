@@ -152,8 +152,10 @@ fn release_when_unstuck(inner: &Arc<Inner>, run: Arc<Run>, task: JoinHandle<()>)
     });
 }
 
-/// Releases a run as soon as its appends are durable or refused.
+/// Releases a run as soon as its appends are durable or refused. What bodies had come back with is among them: whoever goes
+/// on with the run finds it.
 async fn release_when_flushed(inner: Arc<Inner>, run: Arc<Run>) {
+    run.append_known().await;
     run.watermark().settled().await;
     release_run(&inner, &run.id, run.epoch, Fault::ShutDown { run: run.id.clone() }).await;
 }

@@ -16,9 +16,10 @@ use crate::journal::frame::Frame;
 use crate::journal::history::record::{CommandDetails, CommandRecord, Invocation, RecordedResult};
 use crate::journal::large_values::LargeValue;
 use crate::journal::obligations::undoes_another;
-use crate::perform::body_outcome::{BodyOutcome, Lost, no_heartbeat};
+use crate::perform::body_outcome::BodyOutcome;
 use crate::perform::call::{CallSpec, Next, Reports, StepCall};
 use crate::perform::failures::Failures;
+use crate::perform::verdict::Verdict;
 use crate::run::append::AppendExtras;
 use crate::run::claim::Run;
 use crate::run::fault::CommandSummary;
@@ -26,7 +27,6 @@ use crate::run::log;
 use crate::run::matcher::Matched;
 use crate::run::replayed_log::ComputedAgain;
 use crate::run::requested::{Requested, is_same};
-use crate::step::body::ErrorClass;
 use crate::step::request_keys::FirstRequest;
 use crate::store::ack::Receipt;
 use crate::store::intent::LedgerAnswer;
@@ -34,7 +34,7 @@ use crate::store::ledger::{Acquire, LedgerEntry, LedgerStatus};
 use crate::store::reserve::Holder;
 use crate::vocabulary::failure::StepError;
 use crate::vocabulary::id::{CommandId, IdempotencyKey, InvocationId};
-use crate::vocabulary::outcome::{EffectClass, FailureClass, Outcome};
+use crate::vocabulary::outcome::{EffectClass, Outcome};
 use crate::vocabulary::payload::{Answered, Digest, Payload, PayloadError};
 
 // Every call of a step has a future in memory, and so has every answer on replay. So what is rare, such as a retry or a
@@ -111,6 +111,7 @@ pub(crate) fn step_call(
         emitted: false,
         in_ledger: false,
         uncalled: false,
+        came_back: None,
         attempt: 0,
         named: None,
         tried_since: None,
@@ -508,51 +509,27 @@ impl StepCall {
 
     /// Records what an attempt ended with, or arranges the next one.
     pub(crate) async fn settle(&mut self, ended: BodyOutcome) -> Next {
-        if let BodyOutcome::Pending(limit) = ended {
-            return Box::pin(self.hand_over(limit)).await;
-        }
-        let changes_world = self.options.class.changes_world();
-        let ErrorClass { class, retry_after: asked, .. } = ended.said(&self.options);
-        let ended = match ended {
-            BodyOutcome::Value(value) => return Next::Done(self.commit_success(value, Vec::new()).await),
-            ended => ended,
-        };
-        if class == FailureClass::Unknown && changes_world {
-            self.lost = Some(match &ended {
-                BodyOutcome::Error(error) => error.message.clone(),
-                BodyOutcome::Unrecordable(reason, _) => reason.clone(),
-                BodyOutcome::HeartbeatLost => no_heartbeat(&self.options),
-                _ => format!("no answer within {:?}", self.timeout()),
-            });
-            self.asked = asked;
-            return Next::Unknown(self.invocation(), self.key(), None);
-        }
+        let verdict = self.verdict(ended);
         // Who has the token may have reported what the body does not know, and was told that it counts.
         if self.passed_on
+            && matches!(verdict, Verdict::Again(..) | Verdict::Failed(..))
             && let Some(reported) = Box::pin(self.close_reports(&self.invocation(), "the body")).await
         {
             return reported;
         }
-        match self.next_attempt(self.attempt, class, asked, self.took()) {
-            Some(next) => {
-                let error = self.error_of(ended, false).recorded();
+        match verdict {
+            Verdict::Success(value) => Next::Done(self.commit_success(value, Vec::new()).await),
+            Verdict::HandedOver(limit) => Box::pin(self.hand_over(limit)).await,
+            Verdict::Unknown(lost, asked) => {
+                (self.lost, self.asked) = (Some(lost), asked);
+                Next::Unknown(self.invocation(), self.key(), None)
+            }
+            Verdict::Again(error, next) => {
                 Box::pin(self.retry(error, next)).await;
                 Next::Again
             }
-            None => {
-                let may_retry = !matches!(class, FailureClass::Permanent | FailureClass::Compensatable);
-                let status = match &ended {
-                    BodyOutcome::Panicked(_) | BodyOutcome::Unrecordable(_, Lost::Value | Lost::Other) => {
-                        LedgerStatus::InDoubt
-                    }
-                    // More may have been done than the half.
-                    _ if class == FailureClass::Compensatable && self.is_sent_again() => {
-                        LedgerStatus::InDoubt
-                    }
-                    _ => LedgerStatus::Failed,
-                };
-                let error = self.error_of(ended, may_retry && self.options.retry().max_retries > 0);
-                Box::pin(self.commit_failure(class.outcome(), &error, Some(status))).await.into()
+            Verdict::Failed(outcome, error, status) => {
+                Box::pin(self.commit_failure(outcome, &error, Some(status))).await.into()
             }
         }
     }

@@ -6,6 +6,7 @@
 use std::future::ready;
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
+use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Either, select};
@@ -122,24 +123,33 @@ impl StepCall {
         drop((executing, place));
         self.passed_on = cx.has_callback();
         self.keep_spent(&cx, &ended);
-        if self.limit.is_some() {
-            Box::pin(self.tell_limit(&cx, &ended)).await;
-        }
-        self.flush_streams().await;
         self.take_notes(&cx);
-        // Before the outcome is recorded: the next attempt, perhaps in another process, starts from this progress.
-        if !matches!(ended, BodyOutcome::Value(_)) {
-            Box::pin(self.save_progress(cx.heartbeats())).await;
-            self.progress = cx.heartbeats().newest();
-        }
-        match (cx.handed_over(), ended) {
+        let slow_down = self.slow_down(&cx, &ended);
+        let ended = match (cx.handed_over(), ended) {
             (Some(limit), BodyOutcome::Error(_) | BodyOutcome::Unrecordable(_, Lost::Error(_))) => {
                 BodyOutcome::Pending(limit)
             }
             (_, ended) => match self.lack(&cx, &ended) {
-                Some(missing) => self.unprovided(missing, cx.may_have_acted()).await,
+                Some(missing) => return self.unprovided(missing, cx.may_have_acted()).await,
                 None => ended,
             },
+        };
+        let is_value = matches!(ended, BodyOutcome::Value(_));
+        // From here on it is known, also where the call is dropped while what belongs to it is written.
+        self.came_back = Some(ended);
+        if self.limit.is_some() {
+            Box::pin(self.tell_limit(slow_down)).await;
+        }
+        self.flush_streams().await;
+        // Before the outcome is recorded: the next attempt, perhaps in another process, starts from this progress.
+        if !is_value {
+            Box::pin(self.save_progress(cx.heartbeats())).await;
+            self.progress = cx.heartbeats().newest();
+        }
+        match self.came_back.take() {
+            Some(ended) => ended,
+            // Nobody else takes it.
+            None => std::future::pending().await,
         }
     }
 
@@ -179,7 +189,7 @@ impl StepCall {
     /// Polls a body under its timeout and, where its step declares one, its heartbeat timeout.
     async fn with_heartbeat(&self, body: BoxFuture<'static, BodyResult>, cx: &StepCx) -> BodyOutcome {
         let Some(limit) = self.options.heartbeat else { return self.with_timeout(body, cx).await };
-        let silence = self.heartbeat_timeout(cx.heartbeats(), limit);
+        let silence = self.heartbeat_timeout(cx, limit);
         match select(Box::pin(self.with_timeout(body, cx)), Box::pin(silence)).await {
             Either::Left((ended, _)) => ended,
             Either::Right(_) => BodyOutcome::HeartbeatLost,
@@ -195,6 +205,25 @@ impl StepCall {
             self.progress = self.run.insist(|| store.progress(&self.run.id, &self.command)).await;
         }
         self.progress.clone()
+    }
+
+    /// Ends when the body of `cx` has run for so long. The time in which it waits for the store is not its own.
+    pub(crate) fn has_run_for<'c>(&'c self, cx: &'c StepCx, time: Duration) -> BoxFuture<'c, ()> {
+        let environment = &self.run.shared.environment;
+        Box::pin(async move {
+            let mut left = time;
+            loop {
+                cx.store_waits().over().await;
+                let began = environment.monotonic();
+                match select(environment.sleep(left), pin!(cx.store_waits().begun())).await {
+                    Either::Left(_) => return,
+                    Either::Right(_) => {
+                        let ran = environment.monotonic().saturating_sub(began);
+                        left = left.saturating_sub(ran);
+                    }
+                }
+            }
+        })
     }
 
     /// Polls a body under its timeout, and catches its panic.
@@ -214,19 +243,23 @@ impl StepCall {
             (_, Some(ended)) => ended,
             ((None, None), None) => body.await,
             ((timeout, in_budget), None) => {
-                let first = [timeout, in_budget].into_iter().flatten().min().unwrap_or_default();
-                let deadline = self.run.shared.environment.sleep(first);
-                match select(body, deadline).await {
+                let timed_out = timeout.map(|timeout| self.has_run_for(cx, timeout));
+                let out_of_time = in_budget.map(|left| self.run.shared.environment.sleep(left));
+                let deadlines = select(or_never(timed_out), or_never(out_of_time));
+                match select(body, deadlines).await {
                     Either::Left((ended, _)) => ended,
-                    Either::Right(_) if timeout.is_some_and(|timeout| timeout <= first) => {
-                        return BodyOutcome::TimedOut;
-                    }
-                    Either::Right(_) => return self.out_of_time(),
+                    Either::Right((Either::Left(_), _)) => return BodyOutcome::TimedOut,
+                    Either::Right((Either::Right(_), _)) => return self.out_of_time(),
                 }
             }
         };
         body_outcome(&self.run, ended)
     }
+}
+
+/// The future, or one that never ends.
+fn or_never(ends: Option<BoxFuture<'_, ()>>) -> BoxFuture<'_, ()> {
+    ends.unwrap_or_else(|| Box::pin(std::future::pending()))
 }
 
 /// A changed resource as it may be recorded.

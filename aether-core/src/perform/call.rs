@@ -337,6 +337,8 @@ pub(crate) struct StepCall {
     pub(crate) in_ledger: bool,
     /// Whether the intent of the newest attempt was appended here, and its body not called yet.
     pub(crate) uncalled: bool,
+    /// How the newest attempt ended, while what belongs to that is written and the call was not told of it.
+    pub(crate) came_back: Option<BodyOutcome>,
     /// Logical attempt, from 0.
     pub(crate) attempt: u32,
     /// What the newest attempt at the ledger is called.
@@ -383,6 +385,9 @@ impl Drop for StepCall {
     fn drop(&mut self) {
         if self.uncalled {
             self.run.note_uncalled(self.invocation());
+        }
+        if let Some(ended) = self.came_back.take() {
+            self.keep_known(ended);
         }
     }
 }

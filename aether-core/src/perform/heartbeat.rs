@@ -10,6 +10,7 @@ use std::time::Duration;
 use futures_util::future::{BoxFuture, Either, select};
 
 use crate::perform::call::StepCall;
+use crate::step::context::StepCx;
 use crate::step::heartbeat::Heartbeats;
 
 /// Shortest time between two writes of the progress of one body.
@@ -26,14 +27,14 @@ impl StepCall {
         }
     }
 
-    /// Ends when there was no heartbeat for `limit`. Saves progress in the meantime.
+    /// Ends when there was no heartbeat for `limit`, the time left out in which the body waits for the store. Saves progress in the meantime.
     ///
     /// It waits for three things at once: the next heartbeat, the timeout, and the end of the pause after the last save.
     /// While a save is under way it polls none of them, so a slow store delays the detection of a lost body by as long as
     /// it takes to answer. A heartbeat in that time is not lost: `Notify` keeps it for the next round.
-    pub(crate) async fn heartbeat_timeout(&self, heartbeats: &Heartbeats, limit: Duration) {
-        let environment = &self.run.shared.environment;
-        let mut quiet = environment.sleep(limit);
+    pub(crate) async fn heartbeat_timeout(&self, cx: &StepCx, limit: Duration) {
+        let (environment, heartbeats) = (&self.run.shared.environment, cx.heartbeats());
+        let mut quiet = self.has_run_for(cx, limit);
         // Ready: the first progress is saved at once.
         let mut rested: BoxFuture<'static, ()> = Box::pin(ready(()));
         loop {
@@ -42,7 +43,7 @@ impl StepCall {
             let save = pin!(async { if unsaved { (&mut rested).await } else { pending().await } });
             // The heartbeat is polled first: one that came at the last instant counts.
             match select(pin!(heartbeats.next_beat()), select(&mut quiet, save)).await {
-                Either::Left(_) => quiet = environment.sleep(limit),
+                Either::Left(_) => quiet = self.has_run_for(cx, limit),
                 Either::Right((Either::Left(_), _)) => return,
                 Either::Right((Either::Right(_), _)) => {
                     self.save_progress(heartbeats).await;

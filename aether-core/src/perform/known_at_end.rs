@@ -84,6 +84,11 @@ pub(crate) async fn known_of(run: &Arc<Run>, of: impl Fn(&CommandId) -> bool) ->
     // The undoing goes on with those that undo others.
     invocations.retain(|(command, _)| !undoes_another(command) && of(command));
     let mut known = Known::default();
+    for came_back in run.came_back(&invocations) {
+        invocations.retain(|(_, invocation)| *invocation != came_back.invocation);
+        let (events, extras) = came_back.append();
+        known.add(events, extras);
+    }
     if !transactions.is_empty() {
         Box::pin(add_transactions(run, transactions, &mut known)).await;
     }

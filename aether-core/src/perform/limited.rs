@@ -95,18 +95,22 @@ impl StepCall {
         run.insist(|| Box::pin(find(&*run.shared.store, name))).await
     }
 
-    /// Tells the limit what the attempt took, and what the provider said. It is a matter of courtesy: where the store cannot
-    /// be asked, the limit is kept by what was booked.
-    pub(crate) async fn tell_limit(&mut self, cx: &StepCx, ended: &BodyOutcome) {
-        let (Some(name), slow) = (self.limit.clone(), cx.take_slow_down()) else { return };
-        let asked = match (slow, ended) {
+    /// For how long the provider wants to be left alone, as the attempt says that ended so.
+    pub(crate) fn slow_down(&self, cx: &StepCx, ended: &BodyOutcome) -> Option<Duration> {
+        match (cx.take_slow_down(), ended) {
             (Some(SlowDown(asked)), _) => Some(asked.unwrap_or(UNSAID)),
             // What was not sent was told nothing new.
             (None, ended) if self.said.is_none_or(|said| said.calls != Some(0)) => {
                 ended.said(&self.options).retry_after
             }
             _ => None,
-        };
+        }
+    }
+
+    /// Tells the limit what the attempt took, and for how long the provider wants to be left alone. It is a matter of
+    /// courtesy: where the store cannot be asked, the limit is kept by what was booked.
+    pub(crate) async fn tell_limit(&mut self, asked: Option<Duration>) {
+        let Some(name) = self.limit.clone() else { return };
         let took = self.said.and_then(|said| said.tokens).filter(|took| *took != self.booked);
         if asked.is_none() && took.is_none() {
             return;

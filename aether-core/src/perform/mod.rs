@@ -31,6 +31,7 @@ mod transact;
 pub(crate) mod undo;
 pub(crate) mod undo_first;
 mod unknown;
+mod verdict;
 
 #[cfg(test)]
 pub(crate) mod tests;

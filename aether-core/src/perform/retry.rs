@@ -9,8 +9,9 @@ use std::time::Duration;
 use jiff::Timestamp;
 use sha2::{Digest as _, Sha256};
 
-use crate::journal::event::StepRetried;
+use crate::journal::event::{Event, StepRetried};
 use crate::perform::call::StepCall;
+use crate::run::append::AppendExtras;
 use crate::store::ledger::LedgerStatus;
 use crate::vocabulary::environment::later;
 use crate::vocabulary::id::CommandId;
@@ -56,6 +57,15 @@ impl StepCall {
 
     /// Records a definite failure, and waits until the next attempt is due.
     pub(crate) async fn retry(&mut self, error: Payload, next: NextAttempt) {
+        let (events, extras) = self.retried(error, next);
+        self.end_attempt(events, extras).await;
+        self.attempt = self.attempt.saturating_add(1);
+        self.begin_sendings();
+        self.wait_until(next.due).await;
+    }
+
+    /// What a definite failure appends that is tried again.
+    pub(crate) fn retried(&mut self, error: Payload, next: NextAttempt) -> (Vec<Event>, AppendExtras) {
         let mut events = self.start_events();
         let mut extras = self.extras();
         if self.options.class.changes_world() {
@@ -69,10 +79,7 @@ impl StepCall {
         let retried = StepRetried { command, attempt, error, due, spent_ms, unclassified, spent: took };
         self.failures.add(&retried);
         events.push(retried.into());
-        self.end_attempt(events, extras).await;
-        self.attempt = self.attempt.saturating_add(1);
-        self.begin_sendings();
-        self.wait_until(due).await;
+        (events, extras)
     }
 }
 

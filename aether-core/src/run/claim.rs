@@ -19,6 +19,7 @@ use crate::journal::large_values::LargeValue;
 use crate::journal::obligations::Obligations;
 use crate::journal::spending::Spending;
 use crate::policy::replay::Mode;
+use crate::run::came_back::CameBack;
 use crate::run::fault::{CommandSummary, Fault};
 use crate::run::next_generation::NextGeneration;
 use crate::run::shared::EngineShared;
@@ -117,6 +118,8 @@ pub(super) struct State {
     pub(super) uncalled: Vec<InvocationId>,
     /// Outcomes that were on their way to the effect store when their calls were dropped.
     pub(super) unsaved: Vec<(StoredEffect, Vec<LargeValue>)>,
+    /// What is known of calls that were dropped after their bodies had come back.
+    pub(super) came_back: Vec<CameBack>,
     /// What its budgets have spent and reserved.
     pub(super) spending: Spending,
     /// What the store lists of its open waits, and what the next appends may change of it.

@@ -6,6 +6,7 @@
 pub(crate) mod append;
 pub(crate) mod branches;
 pub(crate) mod budgets;
+pub(crate) mod came_back;
 pub(crate) mod cancel;
 pub(crate) mod changes;
 pub(crate) mod claim;

@@ -1,15 +1,18 @@
-//! Outcomes that were on their way to the effect store when their calls were cut off.
+//! Outcomes that were known, and not yet written, when their calls were cut off.
 //!
-//! Promise: such an outcome is not lost with its call: whoever says what became of the call has it written anew, and finds
-//! it.
+//! Promise: such an outcome is not lost with its call: whoever says what became of the call, and whoever releases the run,
+//! has it written, and finds it.
 
 use futures_util::FutureExt as _;
 
+use crate::journal::event::Event;
 use crate::journal::large_values::LargeValue;
+use crate::run::append::AppendExtras;
+use crate::run::came_back::CameBack;
 use crate::run::claim::Run;
 use crate::store::append::StoredEffect;
 use crate::store::error::AppendError;
-use crate::vocabulary::id::IdempotencyKey;
+use crate::vocabulary::id::{CommandId, IdempotencyKey, InvocationId};
 
 /// An outcome, and the large values that it refers to.
 type Writing = (StoredEffect, Vec<LargeValue>);
@@ -29,7 +32,35 @@ impl Drop for Unsaved<'_> {
     }
 }
 
+impl CameBack {
+    /// As it is appended.
+    pub(crate) fn append(self) -> (Vec<Event>, AppendExtras) {
+        let Self { events, ledger, streams, .. } = self;
+        (events, AppendExtras { ledger, streams, ..AppendExtras::default() })
+    }
+}
+
 impl Run {
+    /// Keeps what is known of a call that is dropped, until an append says it.
+    pub(crate) fn keep_known(&self, known: CameBack) {
+        self.lock().came_back.push(known);
+    }
+
+    /// What is known of those of these invocations whose bodies had come back, and that no append says yet.
+    pub(crate) fn came_back(&self, open: &[(CommandId, InvocationId)]) -> Vec<CameBack> {
+        let of = |known: &&CameBack| open.iter().any(|(_, invocation)| *invocation == known.invocation);
+        self.lock().came_back.iter().filter(of).cloned().collect()
+    }
+
+    /// Appends what is known of calls whose bodies had come back when they were cut off. Nobody advances the run any more.
+    pub(crate) async fn append_known(&self) {
+        let open = self.with_obligations(|obligations| obligations.invocations());
+        for known in self.came_back(&open) {
+            let (events, extras) = known.append();
+            self.append_large(events, extras).await;
+        }
+    }
+
     /// Makes an outcome durable in the effect store.
     pub(crate) async fn save(&self, effect: StoredEffect, values: Vec<LargeValue>) {
         let mut unsaved = Unsaved { run: self, outcome: Some((effect, values)) };

@@ -18,6 +18,7 @@ use crate::step::cancellation::Cancellation;
 use crate::step::contents::Contents;
 use crate::step::heartbeat::Heartbeats;
 use crate::step::request_keys::{FirstRequest, RequestKeys};
+use crate::step::store_waits::StoreWaits;
 use crate::store::intent::DurableIntent;
 use crate::stream::execution::Execution;
 use crate::stream::hub::StreamHub;
@@ -102,6 +103,7 @@ struct StepScope {
     slow_down: Mutex<Option<SlowDown>>,
     heartbeats: Heartbeats,
     over: Cancellation,
+    store_waits: StoreWaits,
 }
 
 impl StepCx {
@@ -122,6 +124,7 @@ impl StepCx {
                 slow_down: Mutex::default(),
                 heartbeats: Heartbeats::default(),
                 over: Cancellation::default(),
+                store_waits: StoreWaits::default(),
             }),
         }
     }
@@ -367,6 +370,11 @@ impl StepCx {
     /// was none, where the step does not declare `heartbeat`, and where it is not a `T`.
     pub fn last_heartbeat<T: serde::de::DeserializeOwned>(&self) -> Option<T> {
         self.scope.heartbeats.before()?.decode().ok()
+    }
+
+    /// The times in which the body waits for the store.
+    pub(crate) fn store_waits(&self) -> &StoreWaits {
+        &self.scope.store_waits
     }
 
     pub(crate) fn heartbeats(&self) -> &Heartbeats {

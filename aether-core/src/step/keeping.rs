@@ -13,7 +13,8 @@ use crate::vocabulary::payload::hex;
 impl StepCx {
     /// Keeps bytes of this run in the store, and returns their SHA-256, by which a recorded value names them: for effect
     /// crates, and for contents that are too large to be a value. Durable when it returns. Equal bytes are kept once. They
-    /// stay until the run is purged, also where the body fails afterwards.
+    /// stay until the run is purged, also where the body fails afterwards. A store that is locked or full is waited for,
+    /// and that time counts neither in the body's timeout nor in that of its heartbeats.
     ///
     /// A fork of the run gets the contents that its values name in a list that is called `contents`.
     ///
@@ -25,6 +26,7 @@ impl StepCx {
             return Err(NoContents::Over);
         }
         let sha256 = hex(&Sha256::digest(&bytes));
+        let _waits = self.store_waits().begin();
         contents.put(sha256.clone(), bytes).await;
         Ok(sha256)
     }
@@ -36,6 +38,7 @@ impl StepCx {
     /// [`NoContents`] in a `pure` step.
     pub async fn content(&self, keeper: &RunId, sha256: &str) -> Result<Option<Vec<u8>>, NoContents> {
         let contents = self.contents()?;
+        let _waits = self.store_waits().begin();
         let own = contents.get(self.run_id().clone(), sha256.to_owned()).await;
         if own.is_some() || keeper == self.run_id() {
             return Ok(own);

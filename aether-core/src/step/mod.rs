@@ -15,6 +15,7 @@ pub(crate) mod recordable;
 pub(crate) mod redacting;
 pub(crate) mod request_keys;
 pub(crate) mod shapes;
+pub(crate) mod store_waits;
 pub(crate) mod tool;
 pub(crate) mod tool_approval;
 pub(crate) mod traced;

@@ -164,6 +164,14 @@ impl StreamHub {
         }
     }
 
+    /// Nobody waits any more until what the execution sent is written, so that it does not count.
+    pub(crate) fn give_up(&self, execution: &Execution) {
+        self.end(execution);
+        if execution.has_sent() {
+            lose(execution, "*", "the call was cut off before it was written");
+        }
+    }
+
     /// What the execution sent to the stream so far does not count.
     pub(crate) fn take_back(&self, execution: &Arc<Execution>, stream: &Arc<str>) {
         let mut state = self.lock();

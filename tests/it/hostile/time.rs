@@ -481,6 +481,72 @@ async fn a_probe_does_not_deny_what_a_paused_owner_may_still_do() {
     }
 }
 
+static BEFORE_THE_DEBIT: Semaphore = Semaphore::const_new(0);
+
+/// Debit. The first call is held up right before it changes the world.
+#[step(effect = "tool", on_unknown = "ask")]
+async fn ht_debit(cx: &mut StepCx, amount: u32) -> Result<u32> {
+    let notes = cx.dep::<Arc<Notes>>()?;
+    notes.call(cx.idempotency_key().as_str());
+    if notes.calls() == 1 {
+        BEFORE_THE_DEBIT.acquire().await?.forget();
+    }
+    notes.effects.fetch_add(1, Ordering::SeqCst);
+    Ok(amount)
+}
+
+/// Debit once.
+#[workflow]
+async fn ht_debiting(cx: &mut Cx) -> Result<u32> {
+    Ok(ht_debit(cx, 5).await?)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_operator_does_not_deny_what_a_paused_owner_may_still_do() {
+    for wakes_in_the_body in [true, false] {
+        BEFORE_THE_DEBIT.forget_permits(BEFORE_THE_DEBIT.available_permits());
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("asked.db");
+        let lease = 800 * MS;
+        let (notes, paused, awake) = (Arc::new(Notes::default()), World::default(), World::default());
+        let first = on(&sqlite(&path), &notes, &paused).lease(lease).start().await.unwrap();
+        let run = first.start::<ht_debiting>(()).id("debit").await.unwrap();
+        notes.called().await;
+        paused.pause(true);
+        let second = on(&sqlite(&path), &notes, &awake).lease(lease).start().await.unwrap();
+        let asked = async || {
+            let waits = second.pending(run.id()).await.unwrap();
+            waits.into_iter().find_map(|wait| wait.invocation)
+        };
+        until(async || asked().await.is_some()).await;
+        let invocation = asked().await.unwrap();
+        let deny = async || second.resolve(run.id(), &invocation, Resolution::DidNotHappen, "ann").await;
+        let denied = deny().await;
+        assert!(matches!(denied, Err(DecideError::MayStillHappen { .. })), "{denied:?}");
+        if wakes_in_the_body {
+            // It wakes up inside of its call, before it learns that it has lost the run.
+            BEFORE_THE_DEBIT.add_permits(1);
+            until(async || notes.effects.load(Ordering::SeqCst) == 1).await;
+            let denied = deny().await;
+            assert!(matches!(denied, Err(DecideError::MayStillHappen { .. })), "{denied:?}");
+        }
+        paused.pause(false);
+        let handle = second.handle::<ht_debiting>("debit").await.unwrap();
+        if wakes_in_the_body {
+            let happened = Resolution::Happened(Payload::encode(&5).unwrap());
+            soon(second.resolve(run.id(), &invocation, happened, "ann")).await.unwrap();
+        } else {
+            // What it said before was not taken: it looks again, and says so again.
+            until(async || deny().await.is_ok()).await;
+        }
+        assert_eq!(soon(handle.result()).await.unwrap(), 5);
+        assert_eq!(notes.effects.load(Ordering::SeqCst), 1, "it happened twice");
+        assert_eq!(notes.calls(), if wakes_in_the_body { 1 } else { 2 });
+        first.shutdown().await.unwrap();
+        second.shutdown().await.unwrap();
+    }
+}
+
 static BLOCKS: AtomicBool = AtomicBool::new(true);
 
 /// Pay, as long as it takes, and again where nobody knows.
