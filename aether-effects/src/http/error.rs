@@ -82,7 +82,7 @@ pub enum HttpError {
     },
     /// The body of the step is over, and what it left behind sends nothing in its name: the request was not sent, or was
     /// dropped where it changes nothing.
-    #[error("{exchange}: not sent: the body of the step is over; await the request in the body")]
+    #[error("{exchange}: stopped: the body of the step is over; await the request in the body")]
     Over {
         /// Method and URL of the request.
         exchange: Exchange,

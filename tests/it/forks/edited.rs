@@ -63,19 +63,19 @@ async fn a_kept_call_is_undone_with_the_arguments_that_a_person_had_edited() {
             let origin = engine.handle::<agreed_sale>(&last).await.unwrap();
             until_charged(&place.store, &last).await;
             until_waiting(&origin).await;
-            let plan = engine.fork(origin.id()).from_start().end_origin("again").plan().await.unwrap();
+            let plan = engine.fork(origin.id()).from_start().plan().await.unwrap();
             assert_eq!(bill(&plan), ["0:charge_agreed done"]);
             let (args, undo) =
                 (plan.calls()[0].args.as_ref().unwrap(), plan.calls()[0].undo.as_ref().unwrap());
             assert!(undo.1.as_str().contains("200"), "{undo:?}");
             assert_eq!(args.as_str().contains("200"), last == "sale", "{args:?}");
-            plan.keep("0:charge_agreed").id(fork).start("ada").await.unwrap();
+            plan.end_origin("again").keep("0:charge_agreed").id(fork).start("ada").await.unwrap();
             last = fork.to_owned();
         }
         assert_eq!(till.taken(), ["charged 200"]);
         engine.shutdown().await.unwrap();
         let engine = builder(&place.again(), &calls).provide(till.clone()).start().await.unwrap();
-        engine.signal(&run_id(&last), "stock", &false).await.unwrap();
+        engine.signal(&run_id(&last), "stock", "none", &false).await.unwrap();
         let ended = in_time(engine.handle::<agreed_sale>(&last).await.unwrap().result()).await;
         assert!(matches!(ended, Err(RunError::Failed(_))), "{ended:?}");
         assert_eq!(till.taken(), ["paid back 200 of Some(201)"]);

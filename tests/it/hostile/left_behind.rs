@@ -72,7 +72,7 @@ async fn leave(cx: &StepCx, what: &str, how: &str) -> Result<u32> {
         "closure" => block(cx, &home),
         what => detach(cx, &home, what == "waiting task"),
     }
-    let _began = home.began.acquire().await?;
+    drop(home.began.acquire().await?);
     match how {
         "returns" => Ok(1),
         "fails" => Err(Failure::permanent("no")),

@@ -372,7 +372,7 @@ impl Step for Courier {
     }
 
     fn classify(_: &Result<()>) -> ErrorClass {
-        ErrorClass { class: aether::error::FailureClass::Permanent, retry_after: None }
+        ErrorClass { class: aether::error::FailureClass::Permanent, ..ErrorClass::default() }
     }
 }
 
