@@ -280,6 +280,9 @@ events! {
         invocation: InvocationId,
         /// The key that is taken.
         key: IdempotencyKey,
+        /// Budgets that began with the call, or that had other limits than before. Older journals do not say.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        opens: Vec<OpenedBudget>,
     }
     /// An invocation of unknown outcome was decided.
     23 InvocationResolved {

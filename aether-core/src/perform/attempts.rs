@@ -9,6 +9,7 @@ use std::sync::Arc;
 use tracing::Instrument as _;
 
 use crate::definition::def::SourceLine;
+use crate::journal::event::reserved::Reserved;
 use crate::journal::event::{
     CommandEmitted, Event, NodeFinished, ToolInvocationRefused, ToolInvocationStarted,
 };
@@ -436,9 +437,9 @@ impl StepCall {
         entry: LedgerEntry,
     ) -> Result<impl Future<Output = Receipt> + Send, Payload> {
         let (frame, otherwise) =
-            Frame::referring_either(&events, &refusal(&entry), &stored).map_err(|error| {
-                StepError::<Payload>::Unrecordable(self.run.failure(&self.command, error)).recorded()
-            })?;
+            Frame::referring_either(&events, &refusal(&entry, self.reserved.as_ref()), &stored).map_err(
+                |error| StepError::<Payload>::Unrecordable(self.run.failure(&self.command, error)).recorded(),
+            )?;
         let extras = AppendExtras { frame: Some(frame), ..AppendExtras::default() };
         Ok(self.run.append_durably(events, Some(Acquire { entry, otherwise }), extras))
     }
@@ -461,7 +462,7 @@ impl StepCall {
         holder: Holder,
     ) -> Next {
         events.pop();
-        events.push(refusal(&entry));
+        events.push(refusal(&entry, self.reserved.as_ref()));
         let extras = AppendExtras { stored, ..AppendExtras::default() };
         self.run.append_durably(events, None, extras).await;
         self.refuse(Some(holder)).await.into()
@@ -523,7 +524,8 @@ impl StepCall {
 }
 
 /// The event that takes the place of the last one of an attempt, where the ledger refuses it.
-fn refusal(entry: &LedgerEntry) -> Event {
+fn refusal(entry: &LedgerEntry, reserved: Option<&Reserved>) -> Event {
+    let opens = reserved.map(|reserved| reserved.opens.clone()).unwrap_or_default();
     let (command, invocation, key) = (entry.command.clone(), entry.invocation.clone(), entry.key.clone());
-    ToolInvocationRefused { command, invocation, key }.into()
+    ToolInvocationRefused { command, invocation, key, opens }.into()
 }

@@ -145,10 +145,12 @@ impl Run {
         self.lock().spending.has_granted(child)
     }
 
-    /// Takes in events that end reservations, and wakes the calls that wait for what these give back.
+    /// Takes in events that are appended: those that say when budgets began, and those that end reservations. Wakes the calls
+    /// that wait for what these give back.
     pub(super) fn note_spent(&self, events: &[Event]) {
         let ended = {
             let mut state = self.lock();
+            events.iter().for_each(|event| state.spending.record(event));
             events.iter().filter(|event| state.spending.settle(event)).count() > 0
         };
         if ended {

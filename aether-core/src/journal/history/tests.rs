@@ -90,6 +90,7 @@ fn refused(id: &str) -> Event {
         invocation: InvocationId::new(&command(id), 0),
         key: key(id, 0),
         command: command(id),
+        opens: Vec::new(),
     }
     .into()
 }
