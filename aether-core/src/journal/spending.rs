@@ -310,6 +310,12 @@ impl Spending {
         Decision::Granted { reserved: Reserved { amount: need, scopes, opens }, until }
     }
 
+    /// When the first of these budgets ends by its time, of those that have begun.
+    pub(crate) fn deadline(&self, levels: &[Level<'_>]) -> Option<Timestamp> {
+        let ends = |level: &Level<'_>| level.budget.deadline(self.accounts.get(level.scope)?.since?);
+        levels.iter().filter_map(ends).min()
+    }
+
     /// What a child run may take of `levels` and of what was asked for it: all that is left.
     pub(crate) fn left(&self, levels: &[Level<'_>], asked: Option<&Budget>, now: Timestamp) -> Budget {
         let nothing = Account::default();

@@ -308,6 +308,7 @@ impl StepCall {
         };
         self.attempt = invocation.attempt;
         self.take_up_resend(&invocation);
+        self.take_up_deadline();
         self.reserved = self.run.reserved_by(&self.command);
         let entry = self.row(&invocation.key).await;
         self.in_ledger = entry.is_some();

@@ -106,6 +106,11 @@ impl Run {
         self.with_budgets(innermost, |spending, levels| out_of_time(spending, levels, now)).flatten()
     }
 
+    /// When the first of the budgets that hold for a call ends by its time; `None` where none does, or has begun.
+    pub(crate) fn deadline(&self, innermost: Option<&Arc<BudgetScope>>) -> Option<Timestamp> {
+        self.with_budgets(innermost, |spending, levels| spending.deadline(levels)).flatten()
+    }
+
     /// What a call has reserved, in this process or in a former one.
     pub(crate) fn reserved_by(&self, command: &CommandId) -> Option<Reserved> {
         self.lock().spending.reserved_by(command)
