@@ -335,12 +335,12 @@ impl StepCall {
             return caught_up;
         }
         self.run.still_open().await;
+        if self.limit.is_some() {
+            Box::pin(self.await_limit()).await;
+        }
         if self.options.class == EffectClass::Transaction {
             self.tried_since = Some(self.run.shared.environment.monotonic());
             return Box::pin(self.transact()).await;
-        }
-        if self.limit.is_some() {
-            Box::pin(self.await_limit()).await;
         }
         self.admit(true).await;
         if let Err(refused) = self.reserve().await {
