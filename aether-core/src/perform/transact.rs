@@ -34,6 +34,7 @@ use crate::vocabulary::deps::MissingDep;
 use crate::vocabulary::id::{CommandId, IdempotencyKey};
 use crate::vocabulary::outcome::{FailureClass, Outcome};
 use crate::vocabulary::payload::{Answered, Payload};
+use crate::vocabulary::waiting::millis;
 
 /// The event in the frame that the attempt gave to the store last: the one that the journal then holds.
 type LastEvent = Arc<Mutex<Option<Event>>>;
@@ -154,6 +155,10 @@ fn finished(
         _ => None,
     });
     let changed: Vec<StateChanged> = changed.collect();
+    let asked = match &ended {
+        BodyOutcome::Error(error) => error.retry_after,
+        _ => None,
+    };
     let class = match ended {
         BodyOutcome::Value(value) => {
             let outcome = Outcome::SideEffectCommitted;
@@ -164,6 +169,7 @@ fn finished(
                 result: Some(value),
                 error: None,
                 changed,
+                retry_after_ms: None,
             };
         }
         BodyOutcome::Error(ref error) => error.class,
@@ -180,7 +186,16 @@ fn finished(
     let outcome = if again { Outcome::RetryableFailure } else { class.outcome() };
     let exhausted = may_retry && !again && retry.max_retries > 0;
     let error = Some(error_of(run, &command, options, ended, exhausted).recorded());
-    TransactionFinished { command, attempt, outcome, result: None, error, changed: Vec::new() }
+    let retry_after_ms = asked.map(millis);
+    TransactionFinished {
+        command,
+        attempt,
+        outcome,
+        result: None,
+        error,
+        changed: Vec::new(),
+        retry_after_ms,
+    }
 }
 
 impl StepCall {
@@ -273,8 +288,12 @@ impl StepCall {
         finished: TransactionFinished,
         caught_up: bool,
     ) -> Next {
-        let TransactionFinished { attempt, outcome, result, error, changed, .. } = finished;
+        let TransactionFinished { attempt, outcome, result, error, changed, retry_after_ms, .. } = finished;
+        let asked = retry_after_ms.map(Duration::from_millis);
         self.attempt = attempt;
+        if !caught_up && self.limit.is_some() {
+            Box::pin(self.tell_limit(asked)).await;
+        }
         let changed: Vec<_> = changed.into_iter().map(Event::from).collect();
         // The transaction is committed whatever this finds; it decides only whether the workflow may see the outcome.
         if caught_up && outcome.is_complete() {
@@ -287,7 +306,7 @@ impl StepCall {
         };
         let class = FailureClass::Retryable;
         if let (Outcome::RetryableFailure, Err(error), Some(next)) =
-            (outcome, &answered, self.next_attempt(attempt, class, None, UNCOUNTED))
+            (outcome, &answered, self.next_attempt(attempt, class, asked, UNCOUNTED))
         {
             self.retry(error.clone(), next).await;
             return Next::Again;

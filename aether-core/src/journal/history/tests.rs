@@ -131,6 +131,7 @@ fn transacted(id: &str, result: Option<&str>, error: Option<&str>) -> Event {
         result: result.map(json),
         error: error.map(json),
         changed: Vec::new(),
+        retry_after_ms: None,
     }
     .into()
 }
