@@ -280,6 +280,9 @@ events! {
         invocation: InvocationId,
         /// The key that is taken.
         key: IdempotencyKey,
+        /// Budgets that began with the call, or that had other limits than before. Older journals do not say.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        opens: Vec<OpenedBudget>,
     }
     /// An invocation of unknown outcome was decided.
     23 InvocationResolved {
@@ -569,6 +572,9 @@ events! {
         /// The resources that the body says it changed; each follows as a `state_changed`.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         changed: Vec<StateChanged>,
+        /// How long the error asks for no other attempt, in milliseconds. Older journals do not say.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        retry_after_ms: Option<u64>,
     }
     /// An attempt at a transaction step was rolled back for a reason that is not the step's own; it does not count.
     59 TransactionRolledBack {

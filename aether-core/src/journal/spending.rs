@@ -54,6 +54,9 @@ struct Account {
     open: Spend,
     /// Reserved by children that nobody waits for.
     held: Spend,
+    /// Its limits and its beginning are in no event yet: the call that opened it may still be refused.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    unrecorded: bool,
 }
 
 /// The budgets of one run.
@@ -100,12 +103,44 @@ impl Spending {
             Event::RunContinued(e) => self.carry_in(e.spent.unwrap_or_default()),
             Event::CommandEmitted(e) => self.reserve(&e.command, e.reserved.as_ref(), None, false),
             Event::ToolInvocationStarted(e) => self.reserve(&e.command, e.reserved.as_ref(), None, false),
+            Event::ToolInvocationRefused(e) => self.open(&e.opens),
             Event::ChildStarted(e) => {
                 self.reserve(&e.command, e.reserved.as_ref(), Some(&e.child), e.unawaited);
             }
             event => {
                 self.settle(event);
             }
+        }
+        self.record(event);
+    }
+
+    /// Notes what an event that is appended says of budgets that begin. No other need say it again.
+    pub(crate) fn record(&mut self, event: &Event) {
+        let reserved = match event {
+            Event::CommandEmitted(e) => e.reserved.as_ref(),
+            Event::ToolInvocationStarted(e) => e.reserved.as_ref(),
+            Event::ChildStarted(e) => e.reserved.as_ref(),
+            _ => None,
+        };
+        let refused = match event {
+            Event::ToolInvocationRefused(e) => &*e.opens,
+            _ => &[],
+        };
+        for opened in reserved.map_or(refused, |reserved| &reserved.opens) {
+            if let Some(account) = self.accounts.get_mut(&opened.scope)
+                && account.budget.as_ref() == Some(&opened.budget)
+            {
+                account.unrecorded = false;
+            }
+        }
+    }
+
+    /// Budgets begin, or have other limits than before.
+    fn open(&mut self, opens: &[OpenedBudget]) {
+        for opened in opens {
+            let account = self.accounts.entry(opened.scope.clone()).or_default();
+            (account.budget, account.since) = (Some(opened.budget.clone()), Some(opened.since));
+            account.unrecorded = true;
         }
     }
 
@@ -172,10 +207,7 @@ impl Spending {
     ) {
         self.close(command, None);
         let Some(reserved) = reserved else { return };
-        for opened in &reserved.opens {
-            let account = self.accounts.entry(opened.scope.clone()).or_default();
-            (account.budget, account.since) = (Some(opened.budget.clone()), Some(opened.since));
-        }
+        self.open(&reserved.opens);
         let open = Open {
             reserved: reserved.amount,
             scopes: reserved.scopes.clone(),
@@ -251,7 +283,7 @@ impl Spending {
             let account = self.accounts.get(level.scope);
             let since = account.and_then(|account| account.since).unwrap_or(now);
             if account.is_none_or(|account| {
-                account.budget.as_ref() != Some(level.budget) || account.since.is_none()
+                account.budget.as_ref() != Some(level.budget) || account.since.is_none() || account.unrecorded
             }) {
                 opens.push(OpenedBudget { scope: level.scope.into(), budget: level.budget.clone(), since });
             }
@@ -276,6 +308,12 @@ impl Spending {
         }
         let scopes = levels.iter().map(|level| level.scope.to_owned()).collect();
         Decision::Granted { reserved: Reserved { amount: need, scopes, opens }, until }
+    }
+
+    /// When the first of these budgets ends by its time, of those that have begun.
+    pub(crate) fn deadline(&self, levels: &[Level<'_>]) -> Option<Timestamp> {
+        let ends = |level: &Level<'_>| level.budget.deadline(self.accounts.get(level.scope)?.since?);
+        levels.iter().filter_map(ends).min()
     }
 
     /// What a child run may take of `levels` and of what was asked for it: all that is left.

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use tracing::Instrument as _;
 
 use crate::definition::def::SourceLine;
+use crate::journal::event::reserved::Reserved;
 use crate::journal::event::{
     CommandEmitted, Event, NodeFinished, ToolInvocationRefused, ToolInvocationStarted,
 };
@@ -312,6 +313,7 @@ impl StepCall {
         };
         self.attempt = invocation.attempt;
         self.take_up_resend(&invocation);
+        self.take_up_deadline();
         self.reserved = self.run.reserved_by(&self.command);
         let entry = self.row(&invocation.key).await;
         self.in_ledger = entry.is_some();
@@ -338,12 +340,12 @@ impl StepCall {
             return caught_up;
         }
         self.run.still_open().await;
+        if self.limit.is_some() {
+            Box::pin(self.await_limit()).await;
+        }
         if self.options.class == EffectClass::Transaction {
             self.tried_since = Some(self.run.shared.environment.monotonic());
             return Box::pin(self.transact()).await;
-        }
-        if self.limit.is_some() {
-            Box::pin(self.await_limit()).await;
         }
         self.admit(true).await;
         if let Err(refused) = self.reserve().await {
@@ -441,9 +443,9 @@ impl StepCall {
         entry: LedgerEntry,
     ) -> Result<impl Future<Output = Receipt> + Send, Payload> {
         let (frame, otherwise) =
-            Frame::referring_either(&events, &refusal(&entry), &stored).map_err(|error| {
-                StepError::<Payload>::Unrecordable(self.run.failure(&self.command, error)).recorded()
-            })?;
+            Frame::referring_either(&events, &refusal(&entry, self.reserved.as_ref()), &stored).map_err(
+                |error| StepError::<Payload>::Unrecordable(self.run.failure(&self.command, error)).recorded(),
+            )?;
         let extras = AppendExtras { frame: Some(frame), ..AppendExtras::default() };
         Ok(self.run.append_durably(events, Some(Acquire { entry, otherwise }), extras))
     }
@@ -466,7 +468,7 @@ impl StepCall {
         holder: Holder,
     ) -> Next {
         events.pop();
-        events.push(refusal(&entry));
+        events.push(refusal(&entry, self.reserved.as_ref()));
         let extras = AppendExtras { stored, ..AppendExtras::default() };
         self.run.append_durably(events, None, extras).await;
         self.refuse(Some(holder)).await.into()
@@ -536,7 +538,8 @@ impl StepCall {
 }
 
 /// The event that takes the place of the last one of an attempt, where the ledger refuses it.
-fn refusal(entry: &LedgerEntry) -> Event {
+fn refusal(entry: &LedgerEntry, reserved: Option<&Reserved>) -> Event {
+    let opens = reserved.map(|reserved| reserved.opens.clone()).unwrap_or_default();
     let (command, invocation, key) = (entry.command.clone(), entry.invocation.clone(), entry.key.clone());
-    ToolInvocationRefused { command, invocation, key }.into()
+    ToolInvocationRefused { command, invocation, key, opens }.into()
 }

@@ -33,6 +33,10 @@ impl StepCall {
     /// Runs a body that does not change the world.
     pub(crate) async fn call_without_intent(&mut self) -> BodyOutcome {
         let class = self.options.class;
+        if self.is_out_of_time() {
+            self.spent_nothing();
+            return self.out_of_time();
+        }
         // A pure body runs again on every replay, so a clock reading would differ from run to run.
         let began = if class == EffectClass::Pure { Timestamp::UNIX_EPOCH } else { self.run.now() };
         self.begin_execution();
@@ -41,8 +45,8 @@ impl StepCall {
         self.call(cx).await
     }
 
-    /// Runs a body that may change the world.
-    pub(crate) async fn call_under(&mut self, intent: DurableIntent) -> BodyOutcome {
+    /// Runs a body that may change the world; `None` where the time of a budget was over before it could begin.
+    pub(crate) async fn call_under(&mut self, intent: DurableIntent) -> Option<BodyOutcome> {
         let started_at = match self.began {
             Some(began) => began,
             None => Box::pin(self.began_before(&intent)).await,
@@ -59,12 +63,15 @@ impl StepCall {
         if self.run.is_cancelling() {
             return self.called_off().await;
         }
+        if self.is_out_of_time() {
+            return None;
+        }
         self.begin_execution();
         let cx = self.step_cx(started_at, Some(intent));
         cx.heartbeats().begin_after(progress);
         self.uncalled = false;
         self.reports = Reports::Welcome;
-        self.call(cx).await
+        Some(self.call(cx).await)
     }
 
     /// The recorded start of an invocation, so that a body that is called again after a crash sees the same time.

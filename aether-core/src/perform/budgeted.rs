@@ -24,8 +24,7 @@ impl StepCall {
     /// The recorded answer of the call, where a budget does not have enough.
     pub(crate) async fn reserve(&mut self) -> Result<(), Answered> {
         (self.reserved, self.spent, self.until) = (None, None, None);
-        // A declaration that panics counts.
-        if !in_net(|| self.body.counts()).unwrap_or(true) {
+        if !self.counts() {
             return Ok(());
         }
         let CountsIn::Budgets(innermost) = self.counts_in.clone() else { return Ok(()) };
@@ -100,6 +99,25 @@ impl StepCall {
             _ => None,
         };
         self.spent = self.said.zip(self.reserved.as_ref()).map(|(said, reserved)| said.or(reserved.amount));
+    }
+
+    /// Takes up until when the budgets let an attempt begin that an earlier process, or an earlier stay in memory, has made.
+    pub(crate) fn take_up_deadline(&mut self) {
+        self.until = match &self.counts_in {
+            CountsIn::Budgets(innermost) if self.counts() => self.run.deadline(innermost.as_ref()),
+            CountsIn::Budgets(_) | CountsIn::Nothing => None,
+        };
+    }
+
+    /// Whether it counts in budgets.
+    fn counts(&self) -> bool {
+        // A declaration that panics counts.
+        in_net(|| self.body.counts()).unwrap_or(true)
+    }
+
+    /// Whether the time of a budget is over: no call begins any more.
+    pub(crate) fn is_out_of_time(&self) -> bool {
+        self.until.is_some_and(|until| until <= self.run.now())
     }
 
     /// What is left of the time of the budgets; `None` where they limit none.

@@ -25,8 +25,26 @@ pub(crate) const MAX_SENDS: u32 = 5;
 impl StepCall {
     /// Calls the body under the intent of an invocation, or of one that is sent again.
     pub(crate) async fn send(&mut self, intent: DurableIntent) -> Next {
-        let ended = self.call_under(intent).await;
-        if self.is_sent_again() { self.settle_resend(ended) } else { Next::Settle(ended) }
+        match self.call_under(intent).await {
+            Some(ended) if self.is_sent_again() => self.settle_resend(ended),
+            Some(ended) => Next::Settle(ended),
+            None => Box::pin(self.too_late()).await,
+        }
+    }
+
+    /// The time of a budget was over before the body could begin. Where it was never called under its intent, that is known:
+    /// the attempt after it is refused.
+    async fn too_late(&mut self) -> Next {
+        if std::mem::take(&mut self.uncalled) {
+            self.record_not_executed("engine: over budget");
+            return Next::Again;
+        }
+        // A run that is being cancelled, and an engine that stops, leave it to whoever goes on.
+        self.run.still_open().await;
+        let last = self.lost.take().map(|last| format!("; the last time: {last}")).unwrap_or_default();
+        let why = format!("the time of a budget was over before it could be called again{last}");
+        let invocation = self.invocation();
+        self.leave_in_doubt(&invocation, &why).await
     }
 
     /// Whether the newest call of the body was not the first one of its invocation. What came of the others is not known.
@@ -85,6 +103,9 @@ impl StepCall {
 
     /// Calls the same body again under the same key, after the decision is durable.
     pub(crate) async fn send_again(&mut self, invocation: &InvocationId, key: &IdempotencyKey) -> Next {
+        if self.is_out_of_time() {
+            return self.too_late().await;
+        }
         let taken_up = self.resend.take();
         if taken_up.is_none() && !self.may_send_again() {
             let last = self.lost.take().map(|last| format!("; the last time: {last}")).unwrap_or_default();
@@ -146,6 +167,8 @@ impl StepCall {
             usual.max(own).unwrap_or_default()
         });
         let wait = grown.max(self.asked.take().unwrap_or_default().min(ASKED_AT_MOST));
+        // Behind the end of a budget's time it is not called: it is in doubt then, and not later.
+        let wait = self.time_left().map_or(wait, |left| wait.min(left));
         let spent = self.failures.spent_after(self.took()).saturating_add(wait);
         let spent_ms = u64::try_from(spent.as_millis()).unwrap_or(u64::MAX);
         (!wait.is_zero()).then(|| Resend { number, due: later(self.run.now(), wait), spent_ms })

@@ -26,7 +26,7 @@ use crate::run::claim::Run;
 use crate::run::fault::Fault;
 use crate::run::log;
 use crate::sched::Mutex;
-use crate::step::body::Body;
+use crate::step::body::{Body, ErrorClass};
 use crate::step::context::StepCx;
 use crate::step::over::Executing;
 use crate::store::append::{Rollback, Work};
@@ -35,6 +35,7 @@ use crate::vocabulary::deps::MissingDep;
 use crate::vocabulary::id::{CommandId, IdempotencyKey};
 use crate::vocabulary::outcome::{FailureClass, Outcome};
 use crate::vocabulary::payload::{Answered, Payload};
+use crate::vocabulary::waiting::millis;
 
 /// The event in the frame that the attempt gave to the store last, which the journal then holds, and the context of the call
 /// that it is about.
@@ -172,10 +173,19 @@ fn finished(
         _ => None,
     });
     let changed: Vec<StateChanged> = changed.collect();
-    let class = ended.said(options).class;
+    let ErrorClass { class, retry_after: asked, .. } = ended.said(options);
     if let BodyOutcome::Value(value) = ended {
         let (outcome, result) = (Outcome::SideEffectCommitted, Some(value));
-        return TransactionFinished { command, attempt, outcome, result, error: None, changed };
+        let retry_after_ms = None;
+        return TransactionFinished {
+            command,
+            attempt,
+            outcome,
+            result,
+            error: None,
+            changed,
+            retry_after_ms,
+        };
     }
     let may_retry = !matches!(class, FailureClass::Permanent | FailureClass::Compensatable);
     let retry = options.retry();
@@ -183,7 +193,16 @@ fn finished(
     let outcome = if again { Outcome::RetryableFailure } else { class.outcome() };
     let exhausted = may_retry && !again && retry.max_retries > 0;
     let error = Some(error_of(run, &command, options, ended, exhausted).recorded());
-    TransactionFinished { command, attempt, outcome, result: None, error, changed: Vec::new() }
+    let retry_after_ms = asked.map(millis);
+    TransactionFinished {
+        command,
+        attempt,
+        outcome,
+        result: None,
+        error,
+        changed: Vec::new(),
+        retry_after_ms,
+    }
 }
 
 impl StepCall {
@@ -285,8 +304,12 @@ impl StepCall {
         finished: TransactionFinished,
         caught_up: bool,
     ) -> Next {
-        let TransactionFinished { attempt, outcome, result, error, changed, .. } = finished;
+        let TransactionFinished { attempt, outcome, result, error, changed, retry_after_ms, .. } = finished;
+        let asked = retry_after_ms.map(Duration::from_millis);
         self.attempt = attempt;
+        if !caught_up && self.limit.is_some() {
+            Box::pin(self.tell_limit(asked)).await;
+        }
         let changed: Vec<_> = changed.into_iter().map(Event::from).collect();
         // The transaction is committed whatever this finds; it decides only whether the workflow may see the outcome.
         if caught_up && outcome.is_complete() {
@@ -299,7 +322,7 @@ impl StepCall {
         };
         let class = FailureClass::Retryable;
         if let (Outcome::RetryableFailure, Err(error), Some(next)) =
-            (outcome, &answered, self.next_attempt(attempt, class, None, UNCOUNTED))
+            (outcome, &answered, self.next_attempt(attempt, class, asked, UNCOUNTED))
         {
             self.retry(error.clone(), next).await;
             return Next::Again;

@@ -106,6 +106,11 @@ impl Run {
         self.with_budgets(innermost, |spending, levels| out_of_time(spending, levels, now)).flatten()
     }
 
+    /// When the first of the budgets that hold for a call ends by its time; `None` where none does, or has begun.
+    pub(crate) fn deadline(&self, innermost: Option<&Arc<BudgetScope>>) -> Option<Timestamp> {
+        self.with_budgets(innermost, |spending, levels| spending.deadline(levels)).flatten()
+    }
+
     /// What a call has reserved, in this process or in a former one.
     pub(crate) fn reserved_by(&self, command: &CommandId) -> Option<Reserved> {
         self.lock().spending.reserved_by(command)
@@ -145,10 +150,12 @@ impl Run {
         self.lock().spending.has_granted(child)
     }
 
-    /// Takes in events that end reservations, and wakes the calls that wait for what these give back.
+    /// Takes in events that are appended: those that say when budgets began, and those that end reservations. Wakes the calls
+    /// that wait for what these give back.
     pub(super) fn note_spent(&self, events: &[Event]) {
         let ended = {
             let mut state = self.lock();
+            events.iter().for_each(|event| state.spending.record(event));
             events.iter().filter(|event| state.spending.settle(event)).count() > 0
         };
         if ended {

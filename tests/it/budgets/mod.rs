@@ -2,6 +2,7 @@
 
 mod kills;
 mod meter;
+mod time;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -90,6 +90,7 @@ fn refused(id: &str) -> Event {
         invocation: InvocationId::new(&command(id), 0),
         key: key(id, 0),
         command: command(id),
+        opens: Vec::new(),
     }
     .into()
 }
@@ -130,6 +131,7 @@ fn transacted(id: &str, result: Option<&str>, error: Option<&str>) -> Event {
         result: result.map(json),
         error: error.map(json),
         changed: Vec::new(),
+        retry_after_ms: None,
     }
     .into()
 }

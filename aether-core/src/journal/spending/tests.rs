@@ -7,6 +7,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::journal::event::{
     ChildReleased, ChildStarted, CommandCommitted, CommandEmitted, RaceDecided, StepRetried,
+    ToolInvocationRefused,
 };
 use crate::vocabulary::outcome::Outcome;
 use crate::vocabulary::payload::Payload;
@@ -266,4 +267,54 @@ proptest! {
         journal.iter().for_each(|event| folded.apply(event));
         prop_assert_eq!(folded.total(), spending.total());
     }
+}
+
+/// The second that a budget is recorded to have begun with, as a process finds it that reads these events.
+fn since(events: &[Event]) -> Option<Timestamp> {
+    Spending::fold(events).uses().into_iter().find(|used| used.scope == "0").and_then(|used| used.since)
+}
+
+#[test]
+fn a_budget_begins_with_its_first_call_also_where_that_call_is_in_no_event() {
+    let budget = Budget::new().time(std::time::Duration::from_secs(600));
+    let levels = [Level { scope: "0", budget: &budget }];
+    let granted = |spending: &mut Spending, place: &str, second: i64| {
+        let Decision::Granted { reserved, .. } = spending.decide(&levels, Spend::CALL, at(second)) else {
+            panic!("not granted")
+        };
+        spending.reserve(&command(place), Some(&reserved), None, false);
+        reserved
+    };
+    let mut spending = Spending::default();
+    let _in_no_event = granted(&mut spending, "0.0", 10);
+    spending.settle(&committed(&command("0.0"), Some(Spend::default())));
+    let second = emitted(&command("0.1"), granted(&mut spending, "0.1", 20));
+    assert_eq!(since(std::slice::from_ref(&second)), Some(at(10)));
+    // It is said until an event says it.
+    assert_eq!(granted(&mut spending, "0.2", 30).opens.len(), 1);
+    spending.record(&second);
+    assert_eq!(granted(&mut spending, "0.3", 40).opens, []);
+}
+
+#[test]
+fn a_budget_begins_with_a_call_that_the_ledger_refuses() {
+    let budget = Budget::new().time(std::time::Duration::from_secs(600));
+    let levels = [Level { scope: "0", budget: &budget }];
+    let mut spending = Spending::default();
+    let Decision::Granted { reserved, .. } = reserve(&mut spending, &levels, &command("0.0"), Spend::CALL)
+    else {
+        panic!("not granted")
+    };
+    let refused = ToolInvocationRefused {
+        command: command("0.0"),
+        invocation: crate::vocabulary::id::InvocationId::new(&command("0.0"), 0),
+        key: crate::vocabulary::id::IdempotencyKey::new(&RunId::new("r").unwrap(), &command("0.0"), 0),
+        opens: reserved.opens,
+    };
+    let journal = [refused.into(), committed(&command("0.0"), Some(Spend::default()))];
+    assert_eq!(since(&journal), Some(at(0)));
+    assert_eq!(Spending::fold(&journal).uses()[0].spent, Spend::default());
+    // Ten minutes later no call begins.
+    let later = Spending::fold(&journal).decide(&levels, Spend::CALL, at(600));
+    assert_eq!(over(later).kind, BudgetKind::Time);
 }

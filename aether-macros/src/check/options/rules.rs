@@ -55,7 +55,7 @@ fn meaningless(effect: Effect, written: &Written, diagnostics: &mut Diagnostics)
         (place(&written.compensate), world || transacts),
         (place(&written.changes), world),
         (place(&written.heartbeat), asks),
-        (place(&written.limit), asks),
+        (place(&written.limit), effect != Effect::Pure),
         (place(&written.needs), effect != Effect::Pure),
     ];
     for (at, _) in options.into_iter().filter(|(_, fits)| !fits) {
