@@ -1,7 +1,7 @@
 //! The server: its options, and how it answers.
 
 use std::convert::Infallible;
-use std::io;
+use std::io::{self, Write as _};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -263,10 +263,7 @@ pub async fn bind(engine: Engine, options: Options) -> Result<Server, ServeError
     let listener = TcpListener::bind(asked).await.map_err(failed)?;
     let address = listener.local_addr().map_err(failed)?;
     let patience = options.patience;
-    let say = options
-        .announce
-        .clone()
-        .unwrap_or_else(|| Arc::new(|url: &str| tracing::info!("the console opens once at {url}")));
+    let say = options.announce.clone().unwrap_or_else(|| Arc::new(log));
     let console = options.console(engine).announce(move |token| say(&opens(address, token)));
     let url = match console.has_auth() {
         true => format!("http://{address}/"),
@@ -282,18 +279,29 @@ fn opens(address: SocketAddr, token: &str) -> String {
 }
 
 /// Serves the console of `engine` until the future is dropped, and prints an address that opens it once; another one, when
-/// somebody asks to sign in and that was used.
+/// somebody asks to sign in and that was used. Where nobody reads the standard output any more, they are logged.
 ///
 /// # Errors
 /// As [`bind`], and [`ServeError::Accept`].
 pub async fn serve(engine: Engine, options: Options) -> Result<(), ServeError> {
     let options = match options.announce {
         Some(_) => options,
-        None => options.announce(|url| println!("Console: {url}")),
+        None => options.announce(print),
     };
     let server = bind(engine, options).await?;
-    println!("Console: {}", server.url());
+    print(server.url());
     server.run().await
+}
+
+/// Prints where the console is. `println!` would panic where nobody reads the output any more.
+fn print(url: &str) {
+    if writeln!(io::stdout(), "Console: {url}").is_err() {
+        log(url);
+    }
+}
+
+fn log(url: &str) {
+    tracing::info!("the console opens once at {url}");
 }
 
 impl Server {
