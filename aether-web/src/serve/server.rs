@@ -25,6 +25,8 @@ use crate::permissions::{Actions, Role, User};
 /// How long a client may take to send the head of a request, also of the next one on a connection, and to take anything of an
 /// answer.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// No instant is much longer away than that where somebody says `Duration::MAX`.
+const LONGEST_PATIENCE: Duration = Duration::from_secs(24 * 60 * 60);
 /// Most connections at one time.
 const CONNECTIONS: usize = 256;
 
@@ -191,10 +193,10 @@ impl Options {
     }
 
     /// How long a client may take to send the head of a request, may leave a connection idle, and may take nothing of an
-    /// answer, before it is cut off. Default 10 s.
+    /// answer, before it is cut off; at most a day. Default 10 s.
     #[must_use]
     pub fn patience(mut self, patience: Duration) -> Self {
-        self.patience = patience;
+        self.patience = patience.min(LONGEST_PATIENCE);
         self
     }
 

@@ -133,6 +133,13 @@ async fn a_token_that_could_not_be_told_locks_nobody_out() {
     assert_eq!(visitor.send("/login", &[("token", token)]).await.status(), StatusCode::SEE_OTHER);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn clients_may_take_for_ever() {
+    let shop = Shop::open().await;
+    let visitor = shop.console_with(Options::new().patience(Duration::MAX)).await;
+    visitor.page("/").await;
+}
+
 /// Whether a stream ends, and what it sends until then.
 async fn rest(answer: Response) -> String {
     let mut pieces = answer.bytes_stream();
