@@ -35,6 +35,8 @@ use crate::error::StartError;
 
 /// Time between two comments that keep a connection open, where nothing else is sent.
 const HEARTBEAT: Duration = Duration::from_secs(15);
+/// No instant is much longer away than that where somebody says `Duration::MAX`.
+const LONGEST_HEARTBEAT: Duration = Duration::from_secs(24 * 60 * 60);
 /// When a client comes back that could not be answered.
 const RETRY: Duration = Duration::from_secs(3);
 /// Id of the last event.
@@ -70,10 +72,10 @@ impl StreamServer {
     }
 
     /// Sends a comment when nothing else was sent for so long, so that nothing in between takes the connection for dead.
-    /// Default 15 s.
+    /// Default 15 s, at most a day.
     #[must_use]
     pub fn heartbeat(mut self, every: Duration) -> Self {
-        self.heartbeat = every;
+        self.heartbeat = every.min(LONGEST_HEARTBEAT);
         self
     }
 

@@ -115,8 +115,8 @@ impl Relations {
         let Some(created) = created else { return Ok(Self::default()) };
         let origin = created.forked_from.as_ref().map(|from| &from.run);
         Ok(Self {
-            parent: span_of(store, created.parent.as_ref()).await?,
-            origin: span_of(store, origin).await?,
+            parent: found(span_of(store, created.parent.as_ref()).await)?,
+            origin: found(span_of(store, origin).await)?,
         })
     }
 
@@ -128,6 +128,17 @@ impl Relations {
         };
         link(&mut fold.parent, self.parent);
         link(&mut fold.origin, self.origin);
+    }
+}
+
+/// What is known of another run. One that cannot be read, now or ever, must not hold this one up: its key was destroyed, it
+/// is damaged, or it was deleted meanwhile.
+fn found(span: Result<Option<TraceContext>, StoreError>) -> Result<Option<TraceContext>, StoreError> {
+    match span {
+        Err(StoreError::Codec { .. } | StoreError::Corrupt { .. } | StoreError::UnknownRun { .. }) => {
+            Ok(None)
+        }
+        span => span,
     }
 }
 

@@ -30,6 +30,8 @@ use crate::work::{Ask, Times, Work};
 
 /// Runs of one page of a backfill.
 const PAGE: usize = 200;
+/// No instant is much longer away than that where somebody says `Duration::MAX`.
+const LONGEST_SWEEP: Duration = Duration::from_secs(24 * 60 * 60);
 /// Runs in a row of which nothing is taken, after which a backfill gives up.
 const REFUSED: usize = 16;
 
@@ -99,9 +101,9 @@ impl TelemetryBuilder {
     }
 
     /// How often the list of runs is looked at, for runs that other processes advance. 15 s by default; what this engine
-    /// appends is seen at once.
+    /// appends is seen at once. At most a day.
     pub fn look_every(mut self, interval: Duration) -> Self {
-        self.times.sweep = interval;
+        self.times.sweep = interval.min(LONGEST_SWEEP);
         self
     }
 

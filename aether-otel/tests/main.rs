@@ -19,4 +19,5 @@ mod measured;
 mod nested;
 mod outage;
 mod propagation;
+mod related;
 mod tree;

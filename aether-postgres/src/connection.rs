@@ -12,7 +12,7 @@ use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Error, Row, Statement};
 
 use crate::error::{Failure, OpError, failure, takes_no_writes};
-use crate::options::PostgresOptions;
+use crate::options::{PostgresOptions, told};
 use crate::recent::Recent;
 use crate::schema::quoted;
 use crate::silence::Silence;
@@ -156,7 +156,7 @@ impl Connection {
             return self.begin().await;
         }
         let transaction = Transaction { conn: self, open: true };
-        let (begin, idle) = (self.beginning(), millis(idle));
+        let (begin, idle) = (self.beginning(), told(idle).as_millis());
         self.word(&format!("{begin}; SET LOCAL idle_in_transaction_session_timeout = {idle}")).await?;
         Ok(transaction)
     }
@@ -296,18 +296,13 @@ impl Drop for Transaction<'_> {
     }
 }
 
-/// A time as a setting has it.
-fn millis(time: Duration) -> u128 {
-    time.as_millis().min(i32::MAX as u128)
-}
-
 /// The statements that set a session, or a transaction, up.
 pub(crate) fn settings(options: &PostgresOptions, set: &str) -> Vec<String> {
     let mut settings = vec![
         format!("{set} search_path = {}", quoted(&options.schema)),
-        format!("{set} statement_timeout = {}", millis(options.statement_timeout)),
-        format!("{set} lock_timeout = {}", millis(options.lock_timeout)),
-        format!("{set} idle_in_transaction_session_timeout = {}", millis(options.statement_timeout)),
+        format!("{set} statement_timeout = {}", options.statement_timeout.as_millis()),
+        format!("{set} lock_timeout = {}", options.lock_timeout.as_millis()),
+        format!("{set} idle_in_transaction_session_timeout = {}", options.statement_timeout.as_millis()),
     ];
     if options.portable {
         return settings;

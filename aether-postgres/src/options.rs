@@ -28,6 +28,16 @@ pub struct PostgresOptions {
     pub(crate) arrays_only: bool,
 }
 
+/// The server counts milliseconds in 32 bits.
+const LONGEST_WAIT: Duration = Duration::from_millis(i32::MAX as u64);
+/// No instant is much longer away than that where somebody says `Duration::MAX`.
+const LONGEST_LINGER: Duration = Duration::from_secs(60);
+
+/// A time as the server can be told it. Zero is for ever there, so that what is shorter than its unit is one.
+pub(crate) fn told(time: Duration) -> Duration {
+    if time.is_zero() { time } else { time.clamp(Duration::from_millis(1), LONGEST_WAIT) }
+}
+
 impl Default for PostgresOptions {
     fn default() -> Self {
         Self {
@@ -94,7 +104,7 @@ impl PostgresOptions {
 
     /// How long a batch that no caller waits for stays open for more, at most a minute. Default: 2 ms.
     pub fn linger(mut self, time: Duration) -> Self {
-        self.linger = time;
+        self.linger = time.min(LONGEST_LINGER);
         self
     }
 
@@ -106,17 +116,18 @@ impl PostgresOptions {
         self
     }
 
-    /// After how long the server ends a statement, which is then tried again; zero for never. A request of the store's own
+    /// After how long the server ends a statement, which is then tried again, at most 24 days; zero for never. A request of the store's own
     /// that has no answer 10 s later loses its connection: the server is frozen. Default: 30 s.
     pub fn statement_timeout(mut self, time: Duration) -> Self {
-        self.statement_timeout = time;
+        self.statement_timeout = told(time);
         self
     }
 
-    /// How long a statement waits for a row that another transaction has locked, before it is tried again; zero for ever.
+    /// How long a statement waits for a row that another transaction has locked, before it is tried again, at most 24 days;
+    /// zero for ever.
     /// Default: 5 s.
     pub fn lock_timeout(mut self, time: Duration) -> Self {
-        self.lock_timeout = time;
+        self.lock_timeout = told(time);
         self
     }
 
@@ -139,5 +150,28 @@ impl PostgresOptions {
     pub fn arrays_only(mut self, arrays_only: bool) -> Self {
         self.arrays_only = arrays_only;
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_server_is_told_times_that_it_knows() {
+        let cases = [
+            (Duration::ZERO, 0),
+            (Duration::from_nanos(1), 1),
+            (Duration::from_millis(1), 1),
+            (Duration::from_secs(30), 30_000),
+            (Duration::from_secs(1 << 40), i32::MAX as u128),
+            (Duration::MAX, i32::MAX as u128),
+        ];
+        for (time, told) in cases {
+            let options = PostgresOptions::new().statement_timeout(time).lock_timeout(time);
+            assert_eq!(options.statement_timeout.as_millis(), told, "{time:?}");
+            assert_eq!(options.lock_timeout.as_millis(), told, "{time:?}");
+        }
+        assert_eq!(PostgresOptions::new().linger(Duration::MAX).linger, LONGEST_LINGER);
     }
 }

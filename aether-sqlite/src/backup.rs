@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use rusqlite::Connection;
 use rusqlite::backup::{Backup, StepResult};
 
-use crate::error::{OpError, opening, translate};
+use crate::error::{opening, translate};
 use crate::open::to_look;
 use crate::place::{Partial, give_mode};
 use crate::{row, schema};
@@ -41,7 +41,8 @@ pub struct BackupReport {
     pub bytes: u64,
     /// Number of its runs, ended ones too.
     pub runs: u64,
-    /// When a run in it was changed last: what happened later is not in it. `None` where it has no run.
+    /// When a run in it was changed last: what happened later is not in it. `None` where it has no run. A damaged time of a
+    /// run counts as the nearest one that there is.
     pub newest: Option<Timestamp>,
 }
 
@@ -145,10 +146,8 @@ pub(crate) fn copy(
     Ok(BackupReport {
         bytes: to.sync().map_err(|error| cannot_make(path, &error))?,
         runs: u64::try_from(runs).unwrap_or(0),
-        newest: newest
-            .map(row::time)
-            .transpose()
-            .map_err(|error: OpError| error.into_store_error(&named(from)))?,
+        // A damaged time of one run is no reason to have no copy.
+        newest: newest.map(row::nearest_time),
     })
 }
 

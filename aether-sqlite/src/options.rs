@@ -11,13 +11,13 @@ use std::time::Duration;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SqliteOptions {
-    /// How long SQLite waits for another process's write, each time. Default: 5 s.
+    /// How long SQLite waits for another process's write, each time; at most 24 days. Default: 5 s.
     pub busy_timeout: Duration,
     /// How long the writer keeps trying after that, with a warning each time, before calls that wait for an answer fail
     /// with [`StoreError::Locked`](aether_core::store::StoreError::Locked). Appends and outcomes of bodies never fail for
     /// that: they are kept. Default: 30 s, twice an engine's lease.
     pub lock_patience: Duration,
-    /// How long a batch that no caller waits for stays open for more. Default: 1 ms.
+    /// How long a batch that no caller waits for stays open for more, at most a minute. Default: 1 ms.
     pub linger: Duration,
     /// At most so many operations in one batch. Default: 2000.
     pub batch: usize,
@@ -32,6 +32,19 @@ pub struct SqliteOptions {
     /// Whether a file of an older build is brought to the tables of this one when it is opened. Without it, opening such a
     /// file fails with [`StoreError::OlderSchema`](aether_core::store::StoreError::OlderSchema). Default: `true`.
     pub migrate: bool,
+}
+
+/// SQLite counts milliseconds in 32 bits.
+const LONGEST_WAIT: Duration = Duration::from_millis(i32::MAX as u64);
+/// No instant is much longer away than that where somebody says `Duration::MAX`.
+const LONGEST_LINGER: Duration = Duration::from_secs(60);
+
+impl SqliteOptions {
+    /// The options with times that can be waited for.
+    pub(crate) fn within_limits(self) -> Self {
+        let (busy_timeout, linger) = (self.busy_timeout.min(LONGEST_WAIT), self.linger.min(LONGEST_LINGER));
+        Self { busy_timeout, linger, ..self }
+    }
 }
 
 impl Default for SqliteOptions {

@@ -89,7 +89,7 @@ impl SqliteStore {
     /// # }
     /// ```
     pub fn open_with(path: impl AsRef<Path>, options: SqliteOptions) -> Result<Self, StoreError> {
-        let path = path.as_ref();
+        let (path, options) = (path.as_ref(), options.within_limits());
         let name: Arc<str> = format!("sqlite {}", path.display()).into();
         // Connections are opened later, too.
         let path = place::from_here(path);

@@ -514,3 +514,19 @@ async fn a_damaged_run_hides_no_other_one() {
     assert_eq!(store.damaged_runs(RunFilter::new().limit(2)).await.unwrap().len(), 1);
     assert!(matches!(store.run(&id("d")).await, Err(StoreError::Corrupt { .. })));
 }
+
+#[tokio::test]
+async fn a_damaged_time_of_one_run_is_no_reason_to_have_no_copy() {
+    for damaged in [i64::MAX, i64::MIN] {
+        let Files { db, copy, folder } = files();
+        made(&db, &["a", "b"]).await;
+        let conn = Connection::open(&db).unwrap();
+        conn.execute("UPDATE aether_runs SET updated_at = ?1 WHERE id = 'a'", [damaged]).unwrap();
+        drop(conn);
+        let report = back_up(&db, &copy, |_| ()).unwrap();
+        assert!(report.runs == 2 && report.newest.is_some(), "{report:?}");
+        assert_eq!(runs(&copy), ["a", "b"]);
+        assert_eq!(restore(&copy, folder.path().join("new.db"), |_| ()).unwrap().now.runs, 2);
+        assert_eq!(restore(&copy, &db, |_| ()).unwrap().now.runs, 2);
+    }
+}

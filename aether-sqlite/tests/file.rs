@@ -4,6 +4,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use aether_core::contract::Status;
 use aether_core::id::{CodeId, CommandId, IdempotencyKey, InvocationId, WorkerId};
@@ -64,6 +65,26 @@ async fn dropping_and_reopening_keeps_everything() {
     assert_eq!(store.inbox(&id("a"), 0).await.unwrap(), inbox);
     put(&store, "a", 1, 500).await.unwrap();
     read_verified(&store.load(&id("a"), 0).await.unwrap()).unwrap();
+}
+
+#[tokio::test]
+async fn times_that_mean_for_ever_are_taken() {
+    let (_folder, path) = place();
+    let ever = Duration::MAX;
+    let options = || SqliteOptions {
+        busy_timeout: ever,
+        lock_patience: ever,
+        linger: ever,
+        ..SqliteOptions::default()
+    };
+    let store = SqliteStore::open_with(&path, options()).unwrap();
+    store.create(new_run("a")).await.unwrap();
+    put(&store, "a", 1, 1).await.unwrap();
+    // Nobody waits for this one: its batch stays open until the store is closed.
+    store.append(event("a", 1, 2));
+    store.close().await.unwrap();
+    let store = SqliteStore::open_with(&path, options()).unwrap();
+    assert_eq!(store.run(&id("a")).await.unwrap().unwrap().next, 3);
 }
 
 #[tokio::test]

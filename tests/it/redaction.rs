@@ -239,6 +239,20 @@ async fn what_is_redacted_is_the_same_argument_whatever_it_was() {
     assert!(stopped.contains("***") && !stopped.contains("anything"), "{stopped}");
 }
 
+#[tokio::test]
+async fn json_in_strings_in_json_is_redacted_or_hidden_however_deep_it_is() {
+    let engine = Engine::builder().memory().redact(Masking::standard()).start().await.unwrap();
+    for (levels, arrays) in [(1, 90), (4, 20), (12, 99)] {
+        let said = (0..levels).fold(format!(r#"{{"password":"{PLANTED}"}}"#), |inner, _| {
+            let quoted = serde_json::to_string(&inner).unwrap();
+            format!("{}{quoted}{}", "[".repeat(arrays), "]".repeat(arrays))
+        });
+        let run = engine.start::<red_wait>(said).await.unwrap();
+        let kept = in_time(run.result()).await.unwrap();
+        assert!(kept.contains("***") && !kept.contains(PLANTED), "{levels} levels of {arrays}: {kept}");
+    }
+}
+
 /// Waits, and gives back what it got.
 #[workflow]
 async fn red_wait(cx: &mut Cx, said: String) -> Result<String> {

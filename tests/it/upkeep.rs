@@ -9,8 +9,8 @@ use aether::engine::EngineBuilder;
 use aether::error::BuildError;
 use aether::prelude::*;
 use aether::retention::{PurgeDecision, Retention};
-use aether::sqlite::SqliteStore;
-use aether::store::{RunFilter, Store, StoreError};
+use aether::sqlite::{SqliteOptions, SqliteStore};
+use aether::store::{MemoryStore, RunFilter, Store, StoreError};
 use rusqlite::Connection;
 use tokio::sync::Semaphore;
 
@@ -236,4 +236,37 @@ async fn an_engine_that_only_looks_is_not_ready_once_it_is_drained() {
     engine.drain(Duration::ZERO).await.unwrap();
     assert!(!engine.health().await.is_ready());
     engine.shutdown().await.unwrap();
+}
+
+#[tokio::test]
+async fn times_that_mean_for_ever_are_taken() {
+    const EVER: Duration = Duration::MAX;
+    let folder = tempfile::tempdir().unwrap();
+    let options =
+        SqliteOptions { busy_timeout: EVER, lock_patience: EVER, linger: EVER, ..SqliteOptions::default() };
+    let file: Arc<dyn Store> =
+        Arc::new(SqliteStore::open_with(folder.path().join("agent.db"), options).unwrap());
+    let memory: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    for store in [file, memory] {
+        let patient = || {
+            let builder = Engine::builder().store(Arc::clone(&store)).lease(EVER).poll_interval(EVER);
+            builder.stream_poll_interval(EVER).eviction_grace(EVER).cancel_grace(EVER)
+        };
+        let engines = [patient().start().await.unwrap(), patient().start().await.unwrap()];
+        for (number, engine) in engines.iter().enumerate() {
+            let run = engine.start::<waits_a_little>(()).id(format!("r{number}")).await.unwrap();
+            engine.signal(run.id(), "word", "1", &7_u32).await.unwrap();
+            assert_eq!(in_time(run.result()).await.unwrap(), 7);
+        }
+        for engine in engines {
+            in_time(engine.shutdown()).await.unwrap();
+        }
+    }
+}
+
+/// Waits for a moment, and for a word.
+#[workflow]
+async fn waits_a_little(cx: &mut Cx) -> Result<u32> {
+    cx.sleep(Duration::from_millis(20)).await;
+    Ok(cx.signal("word").await?)
 }

@@ -90,8 +90,9 @@ pub(crate) async fn approve(session: &mut Session, args: &Approve) -> Result<Exi
     }
 }
 
-/// Shows what is asked for, and asks whether to go on.
-fn consent(session: &Session, case: &Case) -> Result<(), CliError> {
+/// Shows what is asked for, all of it, and asks whether to go on: what is cut off may be what matters.
+fn consent(session: &mut Session, case: &Case) -> Result<(), CliError> {
+    session.screen.is_full = true;
     if !session.screen.is_json {
         print_wait(&session.screen, &WaitReport::of(&case.wait))?;
     }

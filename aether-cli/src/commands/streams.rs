@@ -1,7 +1,6 @@
 //! `streams tail`.
 
 use aether_core::payload::Payload;
-use aether_core::store::StreamItem;
 use aether_core::stream::StreamEvent;
 
 use crate::args::runs::Tail;
@@ -11,42 +10,25 @@ use crate::output::runs::StreamLine;
 use crate::screen::{Screen, Tone};
 use crate::session::{Session, existing, run_id};
 
-/// Items that are read at a time.
-const PAGE: usize = 256;
-
 pub(crate) async fn tail(session: &mut Session, args: &Tail) -> Result<Exit, CliError> {
     let engine = session.look().await?;
     let run = run_id(&args.run)?;
     existing(&engine, &run).await?;
     let mut reader = engine.find(run.as_str()).await?.stream::<Payload>(&args.name);
     reader.check()?;
-    if args.no_follow {
-        let mut after = args.from.unwrap_or(1).saturating_sub(1);
-        loop {
-            let page = engine.store().stream(&run, &args.name, after, PAGE).await?;
-            for item in &page {
-                print(&session.screen, event_of(item)?)?;
-            }
-            match page.last() {
-                Some(last) if page.len() == PAGE => after = last.seq,
-                _ => return Ok(Exit::Done),
-            }
-        }
-    }
     if let Some(from) = args.from {
         reader = reader.from(from);
     }
     if let Some(last) = args.last {
         reader = reader.tail(last);
     }
-    while let Some(event) = reader.next().await? {
-        print(&session.screen, event)?;
+    loop {
+        let event = if args.no_follow { reader.next_present().await? } else { reader.next().await? };
+        match event {
+            Some(event) => print(&session.screen, event)?,
+            None => return Ok(Exit::Done),
+        }
     }
-    Ok(Exit::Done)
-}
-
-fn event_of(item: &StreamItem) -> Result<StreamEvent<Payload>, CliError> {
-    StreamEvent::of(item).map_err(|error| CliError::new(Exit::Failed, format!("item {}: {error}", item.seq)))
 }
 
 fn print(screen: &Screen, event: StreamEvent<Payload>) -> Result<(), CliError> {

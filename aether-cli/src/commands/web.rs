@@ -1,5 +1,7 @@
 //! `web`.
 
+use std::io::{self, Write as _};
+
 use aether_core::engine::Engine;
 use aether_web::{Actions, Options, Role, ServeError, Server, bind};
 
@@ -34,7 +36,9 @@ pub(crate) async fn console(
 ) -> Result<Server, CliError> {
     let options = options.bind(([127, 0, 0, 1], port)).actor(session.actor()?);
     // What is read of stdout by a program is one address.
-    let options = options.announce(|url| eprintln!("open {url} (it works once)"));
+    let options = options.announce(|url| {
+        let _nobody_may_read_it = writeln!(io::stderr(), "open {url} (it works once)");
+    });
     bind(engine, options).await.map_err(failed)
 }
 

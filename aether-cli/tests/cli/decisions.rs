@@ -69,6 +69,20 @@ async fn a_person_is_shown_the_arguments_and_asked() {
     assert_eq!(result(&desk, "refund-1"), "paid 9007199254740993 back for order-7");
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_person_is_shown_all_of_what_is_asked_for() {
+    let desk = Desk::new();
+    let engine = builder(&desk.db).start().await.unwrap();
+    let order = format!("order-7{} and all my money", "x".repeat(3_000));
+    engine.start::<refund>(order).id("refund-1").await.unwrap();
+    waits(&engine, "refund-1").await;
+    engine.shutdown().await.unwrap();
+    let shown = on_a_terminal(&mut desk.command(&["inbox", "approve", "refund-1"]), "no\n", &[]);
+    assert!(shown.contains("and all my money") && !shown.contains("more characters"), "{shown}");
+    let seen = desk.cli(&["inbox", "approve", "refund-1"]).exits(2).out;
+    assert!(seen.contains("and all my money"), "what the digest is of: {seen}");
+}
+
 /// An editor that does this to the file.
 fn editor(desk: &Desk, script: &str) -> String {
     let path = desk.folder.path().join("editor");

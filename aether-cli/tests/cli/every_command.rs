@@ -90,6 +90,16 @@ fn reading(story: &mut Story<'_>) {
     story.told.insert("streams tail".into());
     let now = story.desk.cli(&["streams", "tail", "talk-1", "reply", "--no-follow"]).exits(0);
     assert!(now.out.starts_with("Hello\nthere\n"), "{}", now.out);
+    let some = |more: &[&str]| {
+        let command = ["streams", "tail", "talk-1", "reply", "--json"];
+        story.desk.cli(&[&command, more].concat()).exits(0).out
+    };
+    for more in [&["--last", "0"][..], &["--last", "1"], &["--last", "9"], &["--from", "1"], &["--from", "3"]]
+    {
+        // All of it is there: whether it is followed makes no difference.
+        assert_eq!(some(&[more, &["--no-follow"]].concat()), some(more), "{more:?}");
+    }
+    assert!(!some(&["--last", "0", "--no-follow"]).contains("Hello"));
     let graph = story.tell("graph", &["refund"]);
     assert_eq!(
         (&graph["known_from"], &graph["definition"]["states"][0]["name"]),

@@ -83,7 +83,7 @@ impl LeaseWatch {
 
     /// Whether a worker has been silent for two leases: for a whole one its runs could be claimed, and were not.
     pub(super) fn is_long_silent(&self, id: &WorkerId) -> bool {
-        self.0.get(id).is_some_and(|sighting| sighting.silent >= sighting.lease * 2)
+        self.0.get(id).is_some_and(|sighting| sighting.silent >= sighting.lease.saturating_mul(2))
     }
 }
 
@@ -114,6 +114,16 @@ mod tests {
         assert!(!silent_after(&[(0, 1), (3, 1), (6, 1), (9, 1)]));
         assert!(silent_after(&[(0, 1), (3, 1), (6, 1), (9, 1), (12, 1)]));
         assert!(!silent_after(&[(0, 1), (3, 1), (6, 1), (9, 2), (12, 2), (18, 2)]), "it renewed meanwhile");
+    }
+
+    #[test]
+    fn a_lease_may_last_for_ever() {
+        let (mut watch, id) = (LeaseWatch::default(), WorkerId::from("a".to_owned()));
+        for at in [0, 3, 1 << 40] {
+            let lasting = vec![WorkerRecord { id: id.clone(), renewals: 1, lease: Some(Duration::MAX) }];
+            watch.look(lasting, seconds(at), seconds(at), Duration::MAX);
+        }
+        assert!(watch.silent().is_empty() && !watch.is_long_silent(&id) && watch.period().is_some());
     }
 
     #[test]

@@ -118,6 +118,18 @@ impl<T: serde::de::DeserializeOwned> StreamReader<T> {
         }
     }
 
+    /// The next event that is there already; `None` where there is none yet, and behind [`StreamEvent::Closed`]. It waits for
+    /// nothing but the store.
+    ///
+    /// # Errors
+    /// As [`StreamReader::next`].
+    pub async fn next_present(&mut self) -> Result<Option<StreamEvent<T>>, StreamError> {
+        if self.events.is_empty() && !self.is_closed {
+            self.look().await?;
+        }
+        self.events.pop_front().transpose()
+    }
+
     /// Reads what the store has behind the last number.
     async fn look(&mut self) -> Result<(), StreamError> {
         self.check()?;

@@ -472,7 +472,7 @@ impl RunView {
     ) {
         let step = self.step_mut(command, EffectClass::Pure);
         // The start of a read's attempt is not in the journal; its end is.
-        step.attempts += u32::from(step.retry_due.take().is_some());
+        step.attempts = step.attempts.saturating_add(u32::from(step.retry_due.take().is_some()));
         step.last_failure = None;
         step.outcome = Some(outcome);
         step.result = Some(result.clone());
@@ -503,5 +503,27 @@ fn ending(outcome: Outcome, result: &Result<Payload, Payload>) -> Trigger {
             Trigger::Cancel
         }
         _ => Trigger::Fail,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_number_of_an_attempt_in_a_journal_is_too_high_to_be_shown() {
+        for attempt in [0, 1, u32::MAX - 1, u32::MAX] {
+            let command = CommandId::new("0", "look");
+            let failed: Event = serde_json::from_value(serde_json::json!({ "step_retried": {
+                "command": command, "attempt": attempt, "error": "no", "due": "2026-01-02T03:04:05Z",
+            } }))
+            .unwrap();
+            let done: Event = serde_json::from_value(serde_json::json!({ "command_committed": {
+                "command": command, "outcome": "success", "result": 1,
+            } }))
+            .unwrap();
+            let view = RunView::fold(RunId::new("a").unwrap(), [failed, done]);
+            assert_eq!(view.steps[0].attempts, attempt.saturating_add(2), "{attempt}");
+        }
     }
 }

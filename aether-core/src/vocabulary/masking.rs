@@ -11,7 +11,7 @@ use std::sync::Arc;
 use crate::vocabulary::callback_token::CallbackToken;
 use crate::vocabulary::quoted_text::places;
 use crate::vocabulary::spans::{Values, members, merged, telling};
-use crate::vocabulary::walk::{Leaf, Place, Rewrite, quoted, rewrite};
+use crate::vocabulary::walk::{Leaf, Place, Rewrite, quoted, rewrite, rewrite_inner};
 
 /// Replacement for a secret where different secrets need not be distinguished.
 pub const MASK: &str = "***";
@@ -188,24 +188,25 @@ impl Masking {
 
     /// A JSON text with its secrets replaced by [`MASK`], and numbers below the names of secrets by 0. Text that is not
     /// JSON is searched for bearer tokens, query parameters and members. Where secrets overlap, all of what they cover is replaced.
-    /// Redacting twice changes nothing more.
+    /// What is nested more than 100 deep, counted through JSON in strings in JSON, is replaced whole. Redacting twice changes
+    /// nothing more.
     pub fn redact(&self, json: &str) -> String {
         if self.off {
             return json.to_owned();
         }
         match serde_json::from_str::<serde::de::IgnoredAny>(json) {
             Ok(_) => rewrite(json, &mut Redact(self)).unwrap_or_else(|| json.to_owned()),
-            Err(_) => self.redact_text("", json).unwrap_or_else(|| json.to_owned()),
+            Err(_) => self.redact_text(&Place::default(), json).unwrap_or_else(|| json.to_owned()),
         }
     }
 
     /// A text with its secrets replaced; `None` where there are none.
-    fn redact_text(&self, path: &str, text: &str) -> Option<String> {
-        if self.rules.iter().any(|rule| rule(path, text)) {
+    fn redact_text(&self, place: &Place<'_>, text: &str) -> Option<String> {
+        if self.rules.iter().any(|rule| rule(place.path, text)) {
             return (text != MASK).then(|| MASK.to_owned());
         }
         if let Some(inner) = nested(text) {
-            return rewrite(inner, &mut Redact(self));
+            return rewrite_inner(place, inner, &mut Redact(self));
         }
         self.replace_spans(text, |_| Some(MASK.to_owned()))
     }
@@ -303,7 +304,7 @@ impl Rewrite for Redact<'_> {
         match leaf {
             Leaf::Text(MASK) => None,
             Leaf::Text(_) if below => Some(quoted(MASK)),
-            Leaf::Text(text) => self.0.redact_text(place.path, text).map(|text| quoted(&text)),
+            Leaf::Text(text) => self.0.redact_text(place, text).map(|text| quoted(&text)),
             Leaf::Number(number) => (below || self.0.known.contains(number)).then(|| "0".to_owned()),
             Leaf::Opaque => Some(quoted(MASK)),
         }
@@ -449,7 +450,8 @@ impl Rewrite for Search<'_> {
         } else if self.masking.rules.iter().any(|rule| rule(place.path, text)) {
             self.secrets.add(text);
         } else if let Some(inner) = nested(text) {
-            rewrite(inner, &mut Search { masking: self.masking, secrets: self.secrets, event: false });
+            let within = &mut Search { masking: self.masking, secrets: self.secrets, event: false };
+            rewrite_inner(place, inner, within);
         } else {
             // A part of a longer secret may stand alone elsewhere.
             let spans = telling(self.masking.spans(text));
@@ -488,10 +490,8 @@ impl Rewrite for Replace<'_> {
             }
             _ => {
                 let inner = nested(text).and_then(|inner| {
-                    rewrite(
-                        inner,
-                        &mut Replace { masking: self.masking, secrets: self.secrets, event: false },
-                    )
+                    let within = &mut Replace { masking: self.masking, secrets: self.secrets, event: false };
+                    rewrite_inner(place, inner, within)
                 });
                 let known = |span: &str| self.secrets.found.get(span).cloned();
                 let new = inner.or_else(|| self.masking.replace_spans(text, known));

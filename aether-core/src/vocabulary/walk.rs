@@ -9,7 +9,8 @@ use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-/// Deepest nesting that is entered; what is deeper is passed to the caller as one opaque value.
+/// Deepest nesting that is entered, with JSON inside strings ([`rewrite_inner`]); what is deeper is passed to the caller
+/// as one opaque value.
 const DEPTH: usize = 100;
 
 /// A value that is neither an object nor an array.
@@ -24,12 +25,14 @@ pub(crate) enum Leaf<'a> {
 }
 
 /// The place of a leaf.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Place<'a> {
     /// Names of the members on the way, joined by dots; items of an array are `[]`.
     pub(crate) path: &'a str,
     /// Names of the members on the way.
     pub(crate) keys: &'a [String],
+    /// How many arrays and objects are around it.
+    depth: usize,
 }
 
 /// Rewrites the parts of a JSON text; `None` leaves a part unchanged.
@@ -42,7 +45,7 @@ pub(crate) trait Rewrite {
         None
     }
 
-    /// Whether to look into the member `key` of an object that is `depth` levels below the whole text's.
+    /// Whether to look into the member `key` of an object that has `depth` arrays and objects around it.
     fn enters(&self, _depth: usize, _key: &str) -> bool {
         true
     }
@@ -73,7 +76,17 @@ impl<'de> Deserialize<'de> for Members<'de> {
 
 /// Rewrites `text`, which is JSON. `None` where nothing changes, and for text that is not JSON.
 pub(crate) fn rewrite(text: &str, rewriter: &mut dyn Rewrite) -> Option<String> {
-    Walk { path: String::new(), keys: Vec::new(), depth: 0, rewriter }.value(text)
+    from(0, text, rewriter)
+}
+
+/// Rewrites the JSON that a string at `place` holds, as [`rewrite`] does. What is around the string counts as nesting: each
+/// level of strings in strings could otherwise be as deep as the whole, and the stack would overflow.
+pub(crate) fn rewrite_inner(place: &Place<'_>, text: &str, rewriter: &mut dyn Rewrite) -> Option<String> {
+    from(place.depth, text, rewriter)
+}
+
+fn from(depth: usize, text: &str, rewriter: &mut dyn Rewrite) -> Option<String> {
+    Walk { path: String::new(), keys: Vec::new(), depth, rewriter }.value(text)
 }
 
 struct Walk<'a> {
@@ -97,7 +110,7 @@ impl Walk<'_> {
     }
 
     fn leaf(&mut self, leaf: Leaf<'_>) -> Option<String> {
-        self.rewriter.leaf(&Place { path: &self.path, keys: &self.keys }, leaf)
+        self.rewriter.leaf(&Place { path: &self.path, keys: &self.keys, depth: self.depth }, leaf)
     }
 
     fn object(&mut self, Members(members): &Members<'_>) -> Option<String> {

@@ -130,6 +130,19 @@ fn one(now: i64) -> ClaimRequest {
     ClaimRequest { limit: 1, ..request("w", now) }
 }
 
+#[tokio::test]
+async fn runs_are_claimed_where_statements_and_locks_are_waited_for_for_ever() {
+    for ever in [Duration::MAX, Duration::ZERO] {
+        let patient =
+            options().patience(Duration::MAX).linger(ever).statement_timeout(ever).lock_timeout(ever);
+        let table = Table::with(patient).await;
+        assert_eq!(create(&table.database, queued("turn", "short")).await, Created::New);
+        table.run("free", None, 1).await;
+        let claimed = table.database.claim(&request("w", 100)).await.unwrap();
+        assert_eq!(claimed.len(), 2, "{claimed:?}");
+    }
+}
+
 /// How long half of a hundred claims take at most, each of one run.
 async fn middle_of_claims(database: &Database) -> Duration {
     let mut times = Vec::new();

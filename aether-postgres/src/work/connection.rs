@@ -12,7 +12,7 @@ use tokio_postgres::Client;
 use crate::connection::{Connection, PLANNER, settings};
 use crate::database::Database;
 use crate::error::{OpError, gone};
-use crate::options::PostgresOptions;
+use crate::options::{PostgresOptions, told};
 use crate::row::get;
 use crate::schema::quoted;
 
@@ -122,10 +122,9 @@ pub(crate) fn beginning(options: &PostgresOptions, time: Option<Duration>) -> St
         for (name, _) in PLANNER {
             sql += &format!("; SET LOCAL {name} TO DEFAULT");
         }
-        let limit = time.map_or(0, |time| (time + GRACE).as_millis().min(i32::MAX as u128));
+        let limit = time.map_or(0, |time| told(time.saturating_add(GRACE)).as_millis());
         sql += &format!("; SET LOCAL idle_in_transaction_session_timeout = {limit}");
-        sql +=
-            &format!("; SET LOCAL lock_timeout = {}", options.lock_timeout.as_millis().min(i32::MAX as u128));
+        sql += &format!("; SET LOCAL lock_timeout = {}", options.lock_timeout.as_millis());
         if time.is_none() {
             sql += "; SET LOCAL statement_timeout TO DEFAULT";
         }

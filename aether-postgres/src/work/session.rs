@@ -15,6 +15,7 @@ use tokio::time::{Instant, timeout_at};
 use tokio_postgres::{Error, Row};
 
 use crate::error::{Failure, failure, said};
+use crate::options::told;
 use crate::work::connection::StepConnection;
 use crate::work::statement;
 use crate::work::step::PostgresError;
@@ -173,9 +174,10 @@ impl Session {
             return Err(self.late());
         }
         // Both are sent at once, in this order.
-        let limit = format!("SET LOCAL statement_timeout = {}", left.as_millis() + 1);
+        let limit = told(left.saturating_add(Duration::from_millis(1))).as_millis();
+        let limit = format!("SET LOCAL statement_timeout = {limit}");
         let both = join(self.conn.word(&limit), answer);
-        match timeout_at(deadline + GRACE, both).await {
+        match timeout_at(deadline.checked_add(GRACE).unwrap_or(deadline), both).await {
             Ok((Ok(()), answered)) => Ok(answered),
             Ok((Err(error), _)) => Ok(Err(error)),
             // The server does not answer at all.

@@ -3,16 +3,13 @@
 //! Promise: appends of a run come into batches in the order in which they were queued.
 
 use std::collections::btree_map::Entry;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use aether_core::id::RunId;
 
 use crate::shard::shard;
 use crate::writer::batch::{Batch, Group, Item};
 use crate::writer::{BATCH_BYTES, Op, Writer};
-
-/// No batch stays open for longer, whatever the options say.
-const LONGEST_LINGER: Duration = Duration::from_secs(60);
 
 /// A batch that is being put together.
 #[derive(Debug, Default)]
@@ -176,8 +173,7 @@ impl Writer {
             return None;
         }
         if !self.filling.batch.is_empty() {
-            // No instant is so far away.
-            let linger = self.database.options.linger.min(LONGEST_LINGER);
+            let linger = self.database.options.linger;
             let open = (!self.filling.awaited && !linger.is_zero()).then(|| Instant::now() + linger);
             let until = open.into_iter().chain(self.gather.until()).max()?;
             return tokio::time::timeout_at(until.into(), self.ops.recv()).await.ok()?;

@@ -78,6 +78,12 @@ impl Sessions {
         Ok(Some(token))
     }
 
+    /// Takes a token back that nobody has used: it opens nothing any more.
+    pub(crate) fn withdraw(&self, token: &str) {
+        let token = hash(token);
+        self.tables().tokens.retain(|known| *known != token);
+    }
+
     /// Name of the cookie with the id of a session.
     pub(crate) fn cookie(&self) -> &str {
         &self.cookie
@@ -176,6 +182,10 @@ mod tests {
         let next = sessions.mint_if_none_is_left().unwrap().unwrap();
         assert_eq!(sessions.mint_if_none_is_left().unwrap(), None, "one is left");
         assert!(sessions.exchange(&next).unwrap().is_some());
+        let unheard = sessions.mint_if_none_is_left().unwrap().unwrap();
+        sessions.withdraw(&unheard);
+        assert_eq!(sessions.exchange(&unheard).unwrap(), None, "withdrawn");
+        assert!(sessions.mint_if_none_is_left().unwrap().is_some());
         let first = sessions.mint().unwrap();
         for _ in 0..MOST {
             sessions.mint().unwrap();

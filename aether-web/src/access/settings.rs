@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use aether_core::engine::Engine;
@@ -78,7 +79,15 @@ impl Shared {
         }
         let Some(announce) = &self.settings.announce else { return };
         match self.sessions.mint_if_none_is_left() {
-            Ok(Some(token)) => announce(&token),
+            Ok(Some(token)) => {
+                // What nobody was told would count as a token that is left, and no other one would be said.
+                if catch_unwind(AssertUnwindSafe(|| announce(&token))).is_err() {
+                    self.sessions.withdraw(&token);
+                    tracing::error!(
+                        "what announces the token of the console panicked; it is asked again next time"
+                    );
+                }
+            }
             Ok(None) => {}
             Err(error) => tracing::error!(%error, "nobody can open the console"),
         }

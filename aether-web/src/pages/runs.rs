@@ -375,7 +375,7 @@ pub(crate) fn why(ask: &Ask, hold: &Hold) -> Why {
         Hold::Waiting { on } => waiting(ask, on),
         Hold::Retrying { step, attempt, error, next } => {
             let due = if next.is_some() { ", next" } else { "" };
-            Why::new("", format!("Retrying {} (attempt {}){}{due}", step.name(), attempt + 1, told(error)))
+            Why::new("", format!("Retrying {} (attempt {}){}{due}", step.name(), attempt, told(error)))
                 .at(next.and_then(at))
         }
         // For how long changes with every look, and is no news.

@@ -1,7 +1,7 @@
 //! The server: its options, and how it answers.
 
 use std::convert::Infallible;
-use std::io;
+use std::io::{self, Write as _};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,6 +25,8 @@ use crate::permissions::{Actions, Role, User};
 /// How long a client may take to send the head of a request, also of the next one on a connection, and to take anything of an
 /// answer.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// No instant is much longer away than that where somebody says `Duration::MAX`.
+const LONGEST_PATIENCE: Duration = Duration::from_secs(24 * 60 * 60);
 /// Most connections at one time.
 const CONNECTIONS: usize = 256;
 
@@ -191,10 +193,10 @@ impl Options {
     }
 
     /// How long a client may take to send the head of a request, may leave a connection idle, and may take nothing of an
-    /// answer, before it is cut off. Default 10 s.
+    /// answer, before it is cut off; at most a day. Default 10 s.
     #[must_use]
     pub fn patience(mut self, patience: Duration) -> Self {
-        self.patience = patience;
+        self.patience = patience.min(LONGEST_PATIENCE);
         self
     }
 
@@ -263,10 +265,7 @@ pub async fn bind(engine: Engine, options: Options) -> Result<Server, ServeError
     let listener = TcpListener::bind(asked).await.map_err(failed)?;
     let address = listener.local_addr().map_err(failed)?;
     let patience = options.patience;
-    let say = options
-        .announce
-        .clone()
-        .unwrap_or_else(|| Arc::new(|url: &str| tracing::info!("the console opens once at {url}")));
+    let say = options.announce.clone().unwrap_or_else(|| Arc::new(log));
     let console = options.console(engine).announce(move |token| say(&opens(address, token)));
     let url = match console.has_auth() {
         true => format!("http://{address}/"),
@@ -282,18 +281,29 @@ fn opens(address: SocketAddr, token: &str) -> String {
 }
 
 /// Serves the console of `engine` until the future is dropped, and prints an address that opens it once; another one, when
-/// somebody asks to sign in and that was used.
+/// somebody asks to sign in and that was used. Where nobody reads the standard output any more, they are logged.
 ///
 /// # Errors
 /// As [`bind`], and [`ServeError::Accept`].
 pub async fn serve(engine: Engine, options: Options) -> Result<(), ServeError> {
     let options = match options.announce {
         Some(_) => options,
-        None => options.announce(|url| println!("Console: {url}")),
+        None => options.announce(print),
     };
     let server = bind(engine, options).await?;
-    println!("Console: {}", server.url());
+    print(server.url());
     server.run().await
+}
+
+/// Prints where the console is. `println!` would panic where nobody reads the output any more.
+fn print(url: &str) {
+    if writeln!(io::stdout(), "Console: {url}").is_err() {
+        log(url);
+    }
+}
+
+fn log(url: &str) {
+    tracing::info!("the console opens once at {url}");
 }
 
 impl Server {

@@ -113,6 +113,33 @@ async fn who_lost_their_session_gets_in_again() {
     visitor.page("/").await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_that_could_not_be_told_locks_nobody_out() {
+    let shop = Shop::open().await;
+    let (said, mut told) = unbounded_channel();
+    let is_broken = AtomicBool::new(true);
+    let options = Options::new().announce(move |url| {
+        assert!(!is_broken.swap(false, Ordering::SeqCst), "failed printing to stdout: Broken pipe");
+        said.send(url.to_owned()).unwrap();
+    });
+    let visitor = shop.console_with(options).await;
+    for _ in 0..2 {
+        let login = visitor.client.get(format!("{}/login", visitor.url)).send().await.unwrap();
+        assert_eq!(login.status(), StatusCode::OK);
+    }
+    let url = told.try_recv().unwrap();
+    assert!(told.try_recv().is_err(), "only one is told");
+    let token = url.split_once("token=").unwrap().1;
+    assert_eq!(visitor.send("/login", &[("token", token)]).await.status(), StatusCode::SEE_OTHER);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn clients_may_take_for_ever() {
+    let shop = Shop::open().await;
+    let visitor = shop.console_with(Options::new().patience(Duration::MAX)).await;
+    visitor.page("/").await;
+}
+
 /// Whether a stream ends, and what it sends until then.
 async fn rest(answer: Response) -> String {
     let mut pieces = answer.bytes_stream();

@@ -114,8 +114,8 @@ async fn people_see_no_actors_errors_arguments_of_a_bill_or_settings() {
     }
     let told = [
         ("/runs/asks", "carla@example.com", "did not fit"),
-        ("/", "SECRET-ERROR", "Retrying"),
-        ("/runs/retries", "SECRET-ERROR", "Retrying"),
+        ("/", "SECRET-ERROR", "Retrying fail_with (attempt 2)"),
+        ("/runs/retries", "SECRET-ERROR", "Retrying fail_with (attempt 2)"),
         ("/runs/booking/fork?before=start", "SECRET-SEAT", "announce"),
         ("/runs/budget", "987654 tokens", "Budgets"),
     ];

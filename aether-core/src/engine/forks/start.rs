@@ -184,8 +184,8 @@ impl ForkPlan {
             return Ok(vec![RunId::new(format!("{root}{RETRIED}{}", number + 1))?]);
         }
         let prefix = format!("{}{FORKED}", self.origin);
-        let newest = numbered(engine, &prefix).await?.first().map_or(0, |(number, _)| *number);
-        (1..=16).map(|more| Ok(RunId::new(format!("{prefix}{}", newest + more))?)).collect()
+        let taken = numbered(engine, &prefix).await?.into_iter().map(|(number, _)| number).collect();
+        free(&taken).take(16).map(|number| Ok(RunId::new(format!("{prefix}{number}"))?)).collect()
     }
 
     /// Replays what is copied under the linked code, without effects. A program that does not link the workflow only
@@ -381,8 +381,46 @@ fn number(text: &str) -> Option<u64> {
     (number > 0 && text == format!("{number}")).then_some(number)
 }
 
-/// The id that a run was first started under, and the number of its try, from 1.
+/// Numbers from 1 that are not taken, those above all that are first. A program may have taken the highest that there is.
+fn free(taken: &BTreeSet<u64>) -> impl Iterator<Item = u64> {
+    let above = taken.last().map_or(1, |newest| newest.saturating_add(1));
+    (above..=u64::MAX).chain(1..above).filter(|number| !taken.contains(number))
+}
+
+/// The id that a run was first started under, and the number of its try, from 1. A number behind which there is none was
+/// given by a program.
 fn retried(id: &str) -> (&str, u64) {
     let tried = id.rsplit_once(RETRIED).and_then(|(root, tail)| Some((root, number(tail)?)));
-    tried.filter(|(_, number)| *number > 1).unwrap_or((id, 1))
+    tried.filter(|(_, number)| (2..u64::MAX).contains(number)).unwrap_or((id, 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fork_gets_a_number_that_is_free_whatever_numbers_programs_have_taken() {
+        let first = |taken: &[u64]| free(&taken.iter().copied().collect()).take(3).collect::<Vec<_>>();
+        assert_eq!(first(&[]), [1, 2, 3]);
+        assert_eq!(first(&[1, 2, 7]), [8, 9, 10]);
+        assert_eq!(first(&[u64::MAX - 1]), [u64::MAX, 1, 2]);
+        assert_eq!(first(&[1, 3, u64::MAX]), [2, 4, 5]);
+    }
+
+    #[test]
+    fn a_try_is_known_by_a_number_behind_which_there_is_another_one() {
+        let cases = [
+            ("claim", ("claim", 1)),
+            ("claim~2", ("claim", 2)),
+            ("claim~2~7", ("claim~2", 7)),
+            ("claim~1", ("claim~1", 1)),
+            ("claim~02", ("claim~02", 1)),
+            ("claim~18446744073709551614", ("claim", u64::MAX - 1)),
+            ("claim~18446744073709551615", ("claim~18446744073709551615", 1)),
+            ("claim~18446744073709551616", ("claim~18446744073709551616", 1)),
+        ];
+        for (id, known) in cases {
+            assert_eq!(retried(id), known, "{id}");
+        }
+    }
 }

@@ -138,3 +138,32 @@ fn what_an_error_quotes_of_an_answer_is_searched() {
         assert_eq!(masking.redact(after), after, "twice is once");
     }
 }
+
+/// JSON in strings in JSON: in each of the levels so many arrays around the next one, and a secret in the innermost.
+fn strings_in_strings(levels: usize, arrays: usize) -> String {
+    (0..levels).fold(r#"{"password":"hunter2"}"#.to_owned(), |inner, _| {
+        format!("{}{}{}", "[".repeat(arrays), quoted(&inner), "]".repeat(arrays))
+    })
+}
+
+#[test]
+fn json_in_strings_in_json_takes_no_more_of_the_stack_than_other_json() {
+    let looked_into = || {
+        let masking = Masking::standard();
+        for (levels, arrays) in
+            [(0, 0), (1, 98), (3, 33), (4, 24), (4, 25), (2, 99), (12, 99), (12, 1), (1, 50_000)]
+        {
+            let deep = strings_in_strings(levels, arrays);
+            let redacted = masking.redact(&deep);
+            assert!(!redacted.contains("hunter2") && redacted.contains(MASK), "{levels} levels of {arrays}");
+            assert_eq!(redacted.contains("password"), levels * arrays < 100, "{levels} levels of {arrays}");
+            assert_eq!(masking.redact(&redacted), redacted, "twice is once");
+            let mut secrets = Secrets::default();
+            secrets.search(&masking, &deep, false);
+            secrets.settle();
+            let replaced = secrets.replace(&masking, &deep, false).unwrap_or_default();
+            assert!(!replaced.is_empty() && !replaced.contains("hunter2"), "{levels} levels of {arrays}");
+        }
+    };
+    std::thread::Builder::new().stack_size(512 << 10).spawn(looked_into).unwrap().join().unwrap();
+}
