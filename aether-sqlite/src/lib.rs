@@ -15,6 +15,9 @@
 //! # }
 //! ```
 
+#[cfg(test)]
+extern crate self as aether_sqlite;
+
 mod backup;
 mod base;
 mod batch;
