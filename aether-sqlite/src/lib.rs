@@ -18,6 +18,7 @@
 #[cfg(test)]
 extern crate self as aether_sqlite;
 
+mod aside;
 mod backup;
 mod base;
 mod batch;

@@ -22,7 +22,7 @@ use aether_core::store::ledger::LedgerEntry;
 use aether_core::store::{Cursor, EndedRuns, Message, RunRecord, Snapshot, StoreError, Unread, WorkerRecord};
 use jiff::Timestamp;
 
-use crate::error::{OpError, gone, opening};
+use crate::error::{OpError, gone, translate};
 use crate::identity::FileWatch;
 use crate::open::{Look, keep_plans};
 use crate::options::SqliteOptions;
@@ -243,7 +243,8 @@ impl Reader {
             conn.progress_handler(INSTRUCTIONS, Some(move || is_cut_off.load(Ordering::Acquire)))?;
             Ok(conn)
         };
-        connect().map_err(|error| opening(&error, &self.path, &self.store))
+        // The file was open before: what keeps it from being opened once more, such as a lack of handles, may pass.
+        connect().map_err(|error: rusqlite::Error| translate(&error, &self.store))
     }
 }
 
