@@ -24,7 +24,7 @@ use jiff::Timestamp;
 
 use crate::error::{OpError, gone, translate};
 use crate::identity::FileWatch;
-use crate::open::{Look, keep_plans};
+use crate::open::{Look, keep_plans, sync_fully};
 use crate::options::SqliteOptions;
 use crate::row;
 use crate::sched::{Instant, Receiver, Sender, TryRecvError, spawn, unbounded};
@@ -266,6 +266,8 @@ fn connect(path: &Path, options: &SqliteOptions, opened: &Opened) -> Result<Conn
     let conn = Connection::open_with_flags(path, flags)?;
     conn.busy_timeout(options.busy_timeout)?;
     keep_plans(&conn)?;
+    // It may copy the log.
+    sync_fully(&conn)?;
     conn.pragma_update(None, "query_only", true)?;
     Ok(conn)
 }
