@@ -4,6 +4,7 @@
 //! says how to put it right, and no connection copies its log as it closes. Three calls of `stat`, about three microseconds.
 //! Where the system gives files no number, and for a path that is no file, nothing is ever said.
 
+use std::fs::{File, Metadata};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,6 +20,11 @@ pub(crate) type Identity = (u64, u64);
 /// Which file has this name; `None` where none has it, or the system gives files no number.
 pub(crate) fn identity_of(path: &Path) -> Option<Identity> {
     identity(path).ok().flatten()
+}
+
+/// Which file this is, as [`identity_of`] says it.
+pub(crate) fn identity_of_open(file: &File) -> Option<Identity> {
+    file.metadata().ok().and_then(number)
 }
 
 /// What stands behind the name of a database in that of the index of its log.
@@ -94,14 +100,18 @@ impl FileWatch {
     }
 }
 
-#[cfg(unix)]
 fn identity(file: &Path) -> std::io::Result<Option<Identity>> {
+    std::fs::metadata(file).map(number)
+}
+
+#[cfg(unix)]
+fn number(data: Metadata) -> Option<Identity> {
     use std::os::unix::fs::MetadataExt as _;
-    std::fs::metadata(file).map(|data| Some((data.dev(), data.ino())))
+    Some((data.dev(), data.ino()))
 }
 
 /// An open file cannot be deleted here.
 #[cfg(not(unix))]
-fn identity(_file: &Path) -> std::io::Result<Option<Identity>> {
-    Ok(None)
+fn number(_data: Metadata) -> Option<Identity> {
+    None
 }

@@ -15,6 +15,10 @@
 //! # }
 //! ```
 
+#[cfg(test)]
+extern crate self as aether_sqlite;
+
+mod aside;
 mod backup;
 mod base;
 mod batch;

@@ -22,9 +22,9 @@ use aether_core::store::ledger::LedgerEntry;
 use aether_core::store::{Cursor, EndedRuns, Message, RunRecord, Snapshot, StoreError, Unread, WorkerRecord};
 use jiff::Timestamp;
 
-use crate::error::{OpError, gone, opening};
+use crate::error::{OpError, gone, translate};
 use crate::identity::FileWatch;
-use crate::open::{Look, keep_plans};
+use crate::open::{Look, keep_plans, sync_fully};
 use crate::options::SqliteOptions;
 use crate::row;
 use crate::sched::{Instant, Receiver, Sender, TryRecvError, spawn, unbounded};
@@ -243,7 +243,8 @@ impl Reader {
             conn.progress_handler(INSTRUCTIONS, Some(move || is_cut_off.load(Ordering::Acquire)))?;
             Ok(conn)
         };
-        connect().map_err(|error| opening(&error, &self.path, &self.store))
+        // The file was open before: what keeps it from being opened once more, such as a lack of handles, may pass.
+        connect().map_err(|error: rusqlite::Error| translate(&error, &self.store))
     }
 }
 
@@ -265,6 +266,8 @@ fn connect(path: &Path, options: &SqliteOptions, opened: &Opened) -> Result<Conn
     let conn = Connection::open_with_flags(path, flags)?;
     conn.busy_timeout(options.busy_timeout)?;
     keep_plans(&conn)?;
+    // It may copy the log.
+    sync_fully(&conn)?;
     conn.pragma_update(None, "query_only", true)?;
     Ok(conn)
 }

@@ -1,4 +1,4 @@
-//! What is asked of the writer: appends, calls with an answer, and the close.
+//! What is asked of the writer: appends, calls with an answer, and the close; and how often each was tried.
 //!
 //! Promise: a call is answered exactly once; a refused one leaves nothing behind.
 
@@ -39,6 +39,34 @@ impl Op {
     }
 }
 
+/// An operation that waits in front of the queue.
+pub(crate) struct Pending {
+    pub(crate) op: Op,
+    pub(crate) try_: Try,
+}
+
+impl Pending {
+    /// One that comes from the queue.
+    pub(crate) fn first(op: Op) -> Self {
+        Self { op, try_: Try::First }
+    }
+
+    /// Whether it cannot join an open batch.
+    pub(crate) fn needs_its_own_transaction(&self) -> bool {
+        self.try_ == Try::Alone || matches!(&self.op, Op::Append(append) if append.work.is_some())
+    }
+}
+
+/// How often an operation was tried.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Try {
+    First,
+    /// Its transaction was not committed, as far as the driver said.
+    Again,
+    /// As [`Try::Again`], and it gets a transaction of its own, because its batch failed for good.
+    Alone,
+}
+
 /// Where the answer to a close goes: the error says what could not be written.
 pub(crate) type Closer = oneshot::Sender<Result<(), StoreError>>;
 
@@ -49,6 +77,8 @@ pub(crate) trait Call: Send {
     /// Whether it is tried again, as appends are, when it cannot be written for the moment. Any other call is answered
     /// with the error.
     fn is_kept(&self) -> bool;
+    /// The run that it leaves to other workers.
+    fn releases(&self) -> Option<&RunId>;
     /// Does it; an error of the driver breaks the transaction. Called once for each try.
     fn execute(&mut self, batch: &mut Batch<'_>) -> Result<(), rusqlite::Error>;
     /// Answers it.
@@ -60,6 +90,7 @@ pub(crate) struct WriteRequest<F, T> {
     ask: F,
     creates: bool,
     kept: bool,
+    releases: Option<RunId>,
     answer: Option<Result<T, StoreError>>,
     reply: oneshot::Sender<Result<T, StoreError>>,
 }
@@ -71,14 +102,25 @@ where
 {
     /// The call, and where its answer will be.
     pub(crate) fn with_reply(ask: F, creates: bool) -> (Op, oneshot::Receiver<Result<T, StoreError>>) {
-        let (reply, answer) = oneshot::channel();
-        (Op::Call(Box::new(Self { ask, creates, kept: false, answer: None, reply })), answer)
+        let (call, answer) = Self::new(ask);
+        (Op::Call(Box::new(Self { creates, ..call })), answer)
     }
 
     /// As [`WriteRequest::with_reply`], for a call that is tried until it is decided.
     pub(crate) fn kept(ask: F) -> (Op, oneshot::Receiver<Result<T, StoreError>>) {
+        let (call, answer) = Self::new(ask);
+        (Op::Call(Box::new(Self { kept: true, ..call })), answer)
+    }
+
+    /// As [`WriteRequest::with_reply`], for a call that leaves `run` to other workers: it overtakes no append of it.
+    pub(crate) fn releasing(run: RunId, ask: F) -> (Op, oneshot::Receiver<Result<T, StoreError>>) {
+        let (call, answer) = Self::new(ask);
+        (Op::Call(Box::new(Self { releases: Some(run), ..call })), answer)
+    }
+
+    fn new(ask: F) -> (Self, oneshot::Receiver<Result<T, StoreError>>) {
         let (reply, answer) = oneshot::channel();
-        (Op::Call(Box::new(Self { ask, creates: false, kept: true, answer: None, reply })), answer)
+        (Self { ask, creates: false, kept: false, releases: None, answer: None, reply }, answer)
     }
 }
 
@@ -93,6 +135,10 @@ where
 
     fn is_kept(&self) -> bool {
         self.kept
+    }
+
+    fn releases(&self) -> Option<&RunId> {
+        self.releases.as_ref()
     }
 
     fn execute(&mut self, batch: &mut Batch<'_>) -> Result<(), rusqlite::Error> {
@@ -134,8 +180,8 @@ where
         creates: bool,
         notice: BirthNotice,
     ) -> (Op, oneshot::Receiver<Result<Created, StoreError>>) {
-        let (reply, answer) = oneshot::channel();
-        let request = WriteRequest { ask, creates, kept: false, answer: None, reply };
+        let (request, answer) = WriteRequest::new(ask);
+        let request = WriteRequest { creates, ..request };
         (Op::Call(Box::new(Self { request, notice })), answer)
     }
 
@@ -154,6 +200,10 @@ where
 
     fn is_kept(&self) -> bool {
         false
+    }
+
+    fn releases(&self) -> Option<&RunId> {
+        None
     }
 
     fn execute(&mut self, batch: &mut Batch<'_>) -> Result<(), rusqlite::Error> {

@@ -10,7 +10,7 @@ use aether_core::id::CommandId;
 use aether_core::outcome::{EffectClass, FailureClass};
 use aether_core::step::StepCx;
 
-use crate::step_connection::connection_for;
+use crate::step_connection::{connection_for, note};
 
 /// How bodies reach the file.
 pub(crate) const NAME: &str = "cx.sql";
@@ -27,7 +27,7 @@ impl Sql<'_> {
     /// # Errors
     /// What SQLite says.
     pub fn execute<P: Params>(&self, sql: &str, params: P) -> rusqlite::Result<usize> {
-        self.conn.execute(sql, params)
+        self.conn.execute(sql, params).inspect_err(note)
     }
 
     /// Runs several statements, separated by semicolons.
@@ -35,7 +35,7 @@ impl Sql<'_> {
     /// # Errors
     /// What SQLite says of the first that fails.
     pub fn execute_batch(&self, sql: &str) -> rusqlite::Result<()> {
-        self.conn.execute_batch(sql)
+        self.conn.execute_batch(sql).inspect_err(note)
     }
 
     /// The first row of a query, as `read` reads it.
@@ -47,15 +47,17 @@ impl Sql<'_> {
         P: Params,
         F: FnOnce(&Row<'_>) -> rusqlite::Result<T>,
     {
-        self.conn.query_row(sql, params, read)
+        self.conn.query_row(sql, params, read).inspect_err(note)
     }
 
-    /// Prepares a statement that is run several times, or whose rows are read one by one.
+    /// Prepares a statement that is run several times, or whose rows are read one by one. Return its errors from the
+    /// closure that [`SqlStep::sql`] is given: of a full disk or an I/O error the engine learns from there, and begins the
+    /// step again.
     ///
     /// # Errors
     /// What SQLite says.
     pub fn prepare(&self, sql: &str) -> rusqlite::Result<Statement<'_>> {
-        self.conn.prepare(sql)
+        self.conn.prepare(sql).inspect_err(note)
     }
 
     /// The row id of the newest inserted row.
@@ -104,7 +106,8 @@ pub trait SqlStep {
     /// are one transaction. An error that the body returns, a panic, or an `await` that is not ready rolls all of it
     /// back.
     ///
-    /// The writer of the store waits meanwhile, so do nothing slow in here.
+    /// The writer of the store waits meanwhile, so do nothing slow in here. Where a statement meets a full disk or an I/O
+    /// error, the step is rolled back and begun again, its body too, until there is none, whatever the body returns.
     ///
     /// # Errors
     /// [`SqlError`]: the step is not a transaction, the body does not run in its place, or SQLite refused.
@@ -133,7 +136,7 @@ impl SqlStep for StepCx {
         }
         let conn = connection_for(&self.idempotency_key())
             .ok_or_else(|| SqlError::NotHere { command: command() })?;
-        Ok(work(&Sql { conn: &conn })?)
+        Ok(work(&Sql { conn: &conn }).inspect_err(note)?)
     }
 }
 
@@ -147,3 +150,6 @@ inventory::submit!(KnownError(|error| {
     };
     Some(ErrorHints { class, ..ErrorHints::default() })
 }));
+
+#[cfg(test)]
+mod tests;

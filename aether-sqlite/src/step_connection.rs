@@ -3,7 +3,8 @@
 //!
 //! Promise: the SQL of a step is kept exactly if its append takes effect; whatever it does, it cannot end the
 //! transaction, reach the engine's own tables, or hold the writer longer than its time, and no other append is part of
-//! its transaction. The connection never leaves the writer's thread.
+//! its transaction. What the file refuses to its SQL for the moment (a full disk, an I/O error) is no outcome of the step,
+//! whatever its body makes of it. The connection never leaves the writer's thread.
 
 use std::cell::RefCell;
 use std::collections::HashSet;
@@ -38,6 +39,8 @@ thread_local! {
 struct CurrentStep {
     conn: Rc<Connection>,
     key: IdempotencyKey,
+    /// The first error of its SQL that is none of its own.
+    passing: Option<rusqlite::Error>,
 }
 
 /// The connection, if the attempt `key` is what it runs at this moment, on this thread.
@@ -47,6 +50,24 @@ pub(crate) fn connection_for(key: &IdempotencyKey) -> Option<Rc<Connection>> {
     CURRENT.with_borrow(|current| {
         current.as_ref().filter(|current| current.key == *key).map(|current| Rc::clone(&current.conn))
     })
+}
+
+/// Keeps `error`, which a statement of the body had that this thread is in, if it is of the file and not of the statement.
+pub(crate) fn note(error: &rusqlite::Error) {
+    // With the write lock in hand, busy or locked says that the body has a statement open; it is interrupted at its time.
+    let own = [ErrorCode::DatabaseBusy, ErrorCode::DatabaseLocked, ErrorCode::OperationInterrupted].map(Some);
+    if let rusqlite::Error::SqliteFailure(failure, message) = error
+        && is_transient(error)
+        && !own.contains(&Some(failure.code))
+    {
+        CURRENT.with_borrow_mut(|current| {
+            if let Some(current) = current {
+                current
+                    .passing
+                    .get_or_insert_with(|| rusqlite::Error::SqliteFailure(*failure, message.clone()));
+            }
+        });
+    }
 }
 
 /// Ends the body's access to the connection, also where it panicked.
@@ -83,24 +104,33 @@ impl StepConnection {
         Batch::new(&self.conn, store, patience)
     }
 
-    /// Runs the body of `work`, and says whether its changes may be kept.
-    fn run(&self, work: &mut dyn Work) -> Result<bool, Rollback> {
+    /// Runs the body of `work`, and says whether its changes may be kept. An error is one that its SQL had and that passes.
+    fn run(&self, work: &mut dyn Work) -> rusqlite::Result<Result<bool, Rollback>> {
         // The guard is on before the body can reach the connection, and off only after it cannot any more.
         self.guard.begin(work.timeout());
-        CURRENT.set(Some(CurrentStep { conn: Rc::clone(&self.conn), key: work.key().clone() }));
+        let (conn, key) = (Rc::clone(&self.conn), work.key().clone());
+        CURRENT.set(Some(CurrentStep { conn, key, passing: None }));
         let clear = ClearOnDrop;
         let keep = work.call();
+        let passing = CURRENT.with_borrow_mut(|current| current.as_mut()?.passing.take());
         drop(clear);
+        // What the guard refused it refuses again, and a step whose time is up is not begun anew for ever.
+        if let Some(undone) = self.guard.end() {
+            return Ok(Err(undone));
+        }
+        if let Some(error) = passing {
+            return Err(error);
+        }
         // `renamed` runs SQL of ours, which a guard whose time is up would interrupt.
-        match self.guard.end().or_else(|| self.renamed()) {
+        Ok(match self.renamed() {
             Some(undone) => Err(undone),
             // The transaction is gone, and with it the lock: what is appended now would be committed without the SQL.
             None if keep && self.conn.is_autocommit() => Err(Rollback::Refused(
-                "a statement of the step rolled the whole transaction back (`OR ROLLBACK`, `RAISE(ROLLBACK, ..)`, or a full disk)"
+                "a statement of the step rolled the whole transaction back (`OR ROLLBACK`, `RAISE(ROLLBACK, ..)`)"
                     .into(),
             )),
             None => Ok(keep),
-        }
+        })
     }
 
     /// A renaming does not tell SQLite's guard the new name.
@@ -166,7 +196,7 @@ fn attempt(
     // not rolled back. The lock is held from here to the commit, so it cannot lose the run in between.
     batch.admit(append)?;
     *stage = StepFailure::Undone;
-    let undone = match connection.run(work) {
+    let undone = match connection.run(work)? {
         Ok(true) => {
             append.frame = work.frame(None).map_err(|error| OpError::Refused(error.into()))?;
             // The outcome is in the SQL's own transaction: a crash leaves both or neither.

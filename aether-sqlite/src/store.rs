@@ -539,8 +539,9 @@ impl Store for SqliteStore {
         epoch: Epoch,
         wake_at: Timestamp,
     ) -> BoxFuture<'_, Result<(), StoreError>> {
-        let run = run.clone();
-        self.write(move |batch| batch.release(&run, epoch, wake_at))
+        let (run, id) = (run.clone(), run.clone());
+        let release = move |batch: &mut Batch<'_>| batch.release(&run, epoch, wake_at);
+        self.queue(WriteRequest::releasing(id, release))
     }
 
     fn hasten(&self, now: Timestamp, beyond: Timestamp) -> BoxFuture<'_, Result<usize, StoreError>> {

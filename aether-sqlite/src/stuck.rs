@@ -1,4 +1,4 @@
-//! What the writer remembers while nothing can be written: why, since when, and when to try again.
+//! What the writer remembers while something cannot be written: why, since when, and when to try again.
 //!
 //! Promise: the pauses between tries grow up to [`LONGEST`]; the log says once what is stuck, and then rarely.
 
@@ -19,9 +19,10 @@ const REMINDER: Duration = Duration::from_secs(60);
 /// How many runs an error names.
 const NAMED: usize = 5;
 
-/// The time in which nothing can be written.
+/// The time in which something cannot be written.
 #[derive(Debug)]
 pub(crate) struct Stuck {
+    what: &'static str,
     /// Why the last try failed.
     pub(crate) error: StoreError,
     since: Instant,
@@ -30,8 +31,9 @@ pub(crate) struct Stuck {
 }
 
 impl Stuck {
-    pub(crate) fn new(error: StoreError) -> Self {
-        Self { error, since: Instant::now(), pause: Duration::from_millis(5), warned: None }
+    /// `what` cannot be done, as the log says it.
+    pub(crate) fn new(what: &'static str, error: StoreError) -> Self {
+        Self { what, error, since: Instant::now(), pause: Duration::from_millis(5), warned: None }
     }
 
     /// A try failed, and `waiting` waits for the next one.
@@ -45,7 +47,8 @@ impl Stuck {
             self.warned = Some(Instant::now());
             let (error, waited) = (&self.error, self.since.elapsed());
             let waiting = summary(waiting);
-            tracing::warn!(%error, ?waited, %waiting, "nothing can be written; trying again until it can");
+            let what = self.what;
+            tracing::warn!(%error, ?waited, %waiting, "{what}; trying again until it can");
         }
     }
 

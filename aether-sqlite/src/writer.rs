@@ -5,7 +5,8 @@
 //! and tried again, its appends in their order, until it is written or the store closes. Nothing is answered as written
 //! by a transaction that began after the file or a log of it was deleted or replaced, and then nothing is written at the
 //! end. While a caller waits, a batch is committed as soon as the queue is empty; while none does, it stays open for a
-//! moment to take in more. A unit of work has a transaction of its own, between two batches.
+//! moment to take in more. A unit of work has a transaction of its own, between two batches; one that cannot be carried out
+//! for the moment holds up nothing but what its own run has queued behind it.
 
 use std::cell::OnceCell;
 use std::collections::VecDeque;
@@ -19,13 +20,14 @@ use aether_core::measures::BatchCounter;
 use aether_core::store::ledger::Acquired;
 use aether_core::store::{Append, AppendError, StoreError};
 
+use crate::aside::Aside;
 use crate::batch::Batch;
 use crate::checkpoints::{Checkpoints, checkpoint};
 use crate::error::{OpError, gone, is_transient, translate};
 use crate::identity::FileWatch;
 use crate::options::SqliteOptions;
 use crate::reader::{Job, ReadersEnd};
-use crate::request::{Call, Closer, Op};
+use crate::request::{Call, Closer, Op, Pending, Try};
 use crate::sched::{Instant, Receiver, SOON, Sender, TryRecvError, mutated, sleep, yield_now};
 use crate::spent::GiveBack;
 use crate::step_connection::{StepConnection, StepFailure, run_transaction};
@@ -65,22 +67,6 @@ impl Done {
     }
 }
 
-/// An operation that waits in front of the queue.
-struct Pending {
-    op: Op,
-    try_: Try,
-}
-
-/// How often an operation was tried.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Try {
-    First,
-    /// Its transaction was not committed, as far as the driver said.
-    Again,
-    /// As [`Try::Again`], and it gets a transaction of its own, because its batch failed for good.
-    Alone,
-}
-
 /// Which file a writer serves, and how.
 pub(crate) struct WriterConfig {
     pub(crate) path: PathBuf,
@@ -104,6 +90,8 @@ struct Writer<'c> {
     /// What comes before the queue: operations that are tried again, and a unit of work that ended the last batch.
     pending: VecDeque<Pending>,
     done: Vec<Done>,
+    /// Units of work that cannot be carried out for the moment.
+    aside: Aside,
     /// Set while nothing can be written.
     stuck: Option<Stuck>,
     closers: Vec<Closer>,
@@ -143,6 +131,7 @@ pub(crate) fn serve(
                 step_batch: None,
                 pending: VecDeque::new(),
                 done: Vec::new(),
+                aside: Aside::default(),
                 stuck: None,
                 closers: Vec::new(),
                 closing: None,
@@ -218,15 +207,30 @@ impl<'c> Writer<'c> {
     /// The first operation of the next batch; `None` when the writer is to end. What was queued behind a close is
     /// dropped with the queue, which answers it.
     fn next(&mut self) -> Option<Pending> {
-        if self.closing.is_some_and(|since| self.stuck.is_some() && since.elapsed() >= CLOSE_PATIENCE) {
-            return None;
+        loop {
+            let is_over = self.closing.is_some_and(|since| since.elapsed() >= CLOSE_PATIENCE);
+            if is_over && self.stuck.is_some() {
+                return None;
+            }
+            self.aside.take_due().into_iter().rev().for_each(|pending| self.pending.push_front(pending));
+            let next = match self.pending.pop_front() {
+                None if self.closing.is_some() => {
+                    let due = self.aside.due().filter(|_| !is_over)?;
+                    sleep(due.saturating_duration_since(Instant::now()));
+                    None
+                }
+                None => match (self.recv_briefly(), self.aside.due()) {
+                    (None, Some(due)) => self.queue.recv_deadline(due).ok(),
+                    (None, None) => Some(self.queue.recv().ok()?),
+                    (op, _) => op,
+                }
+                .map(Pending::first),
+                pending => pending,
+            };
+            if let Some(next) = next.and_then(|next| self.aside.behind(next)) {
+                return Some(next);
+            }
         }
-        let pending = self.pending.pop_front();
-        if pending.is_some() || self.closing.is_some() {
-            return pending;
-        }
-        let op = self.recv_briefly().or_else(|| self.queue.recv().ok())?;
-        Some(Pending { op, try_: Try::First })
     }
 
     fn close(&mut self, closer: Closer) {
@@ -248,7 +252,7 @@ impl<'c> Writer<'c> {
         {
             match op {
                 Op::Close(closer) => self.close(closer),
-                op => self.pending.push_back(Pending { op, try_: Try::First }),
+                op => self.pending.push_back(Pending::first(op)),
             }
         }
         // A close ends the queue and not the pause: it would turn into a busy loop on a full disk.
@@ -257,19 +261,21 @@ impl<'c> Writer<'c> {
 
     /// Answers what could not be written when the store closes, and says what it was.
     fn give_up(&mut self) -> Result<(), StoreError> {
-        let Some(stuck) = self.stuck.take() else { return Ok(()) };
-        let ops = std::mem::take(&mut self.pending).into_iter().map(|pending| pending.op);
-        let ops = ops.filter(|op| !matches!(op, Op::Close(_))).collect::<Vec<_>>();
+        let (aside, why) = self.aside.give_up().unzip();
+        let Some(error) = self.stuck.take().map(|stuck| stuck.error).or(why) else { return Ok(()) };
+        let ops = aside.into_iter().flatten().chain(std::mem::take(&mut self.pending));
+        let ops = ops.map(|pending| pending.op).filter(|op| !matches!(op, Op::Close(_))).collect::<Vec<_>>();
         if ops.is_empty() {
             return Ok(());
         }
-        let error = unwritten(&stuck.error, ops.iter().map(Op::run));
+        let error = unwritten(&error, ops.iter().map(Op::run));
         tracing::error!(%error, "the store closes with writes that could not be made");
         ops.into_iter().for_each(|op| op.fail(&error));
         Err(error)
     }
 
-    /// An append with a unit of work: what was queued before it is committed, what comes after it waits.
+    /// An append with a unit of work: what was queued before it is committed, what comes after it waits. Where it cannot
+    /// be carried out for the moment, only what is of its run waits on.
     ///
     /// No batch is open here. The file has one write lock, and with a batch open `BEGIN` on the second connection would
     /// wait for this very thread until it times out.
@@ -295,10 +301,12 @@ impl<'c> Writer<'c> {
             // run has queued behind it, such as outcomes of bodies.
             Err(StepFailure::NotBegun(error, true) | StepFailure::Undone(error, true)) => {
                 append.work = Some(work);
-                self.keep_step(append, error);
+                return self.aside.put(append, error);
             }
             // The body was called and is undone; the append that says so is one like any other.
-            Err(StepFailure::Unrecorded(error, true)) => self.keep_step(append, error),
+            Err(StepFailure::Unrecorded(_, true)) => {
+                self.pending.push_front(Pending { op: Op::Append(append), try_: Try::Again });
+            }
             Err(
                 StepFailure::NotBegun(error, _)
                 | StepFailure::Unrecorded(error, _)
@@ -309,6 +317,7 @@ impl<'c> Writer<'c> {
             }
             Err(StepFailure::Refused(error)) => append.ack.failed(error),
         }
+        self.aside.is_decided(store);
     }
 
     /// Something was written: nothing is stuck any more.
@@ -316,12 +325,6 @@ impl<'c> Writer<'c> {
         if let Some(stuck) = self.stuck.take() {
             stuck.over(&self.batch.store);
         }
-    }
-
-    fn keep_step(&mut self, append: Append, error: StoreError) {
-        self.pending.push_front(Pending { op: Op::Append(append), try_: Try::Again });
-        self.answer_callers(&error);
-        self.note_stuck(error);
     }
 
     /// The connection for units of work and its transactions, opened for the first one: most programs have none.
@@ -409,7 +412,7 @@ impl<'c> Writer<'c> {
     }
 
     fn note_stuck(&mut self, error: StoreError) {
-        let stuck = self.stuck.get_or_insert_with(|| Stuck::new(error.clone()));
+        let stuck = self.stuck.get_or_insert_with(|| Stuck::new("nothing can be written", error.clone()));
         stuck.failed(error, self.pending.iter().map(|pending| pending.op.run()));
     }
 
@@ -448,6 +451,15 @@ impl<'c> Writer<'c> {
 
     /// The next operation of the open batch, or `None` when it is time to commit.
     fn next_op(&mut self, since: Instant) -> Option<Pending> {
+        loop {
+            let next = self.coming_op(since)?;
+            if let Some(next) = self.aside.behind(next) {
+                return Some(next);
+            }
+        }
+    }
+
+    fn coming_op(&mut self, since: Instant) -> Option<Pending> {
         if let Some(pending) = self.pending.pop_front() {
             return Some(pending);
         }
@@ -465,7 +477,7 @@ impl<'c> Writer<'c> {
                 self.recv_briefly().or_else(|| self.queue.recv_deadline(since + self.options.linger).ok())
             }
         };
-        op.map(|op| Pending { op, try_: Try::First })
+        op.map(Pending::first)
     }
 
     /// The next operation if it comes within [`SOON`]: a run that was just answered asks again at once, and putting
@@ -537,7 +549,7 @@ impl<'c> Writer<'c> {
         while let Some(waits) = op {
             match waits {
                 Op::Append(append) if append.work.is_some() => {
-                    self.pending.push_front(Pending { op: Op::Append(append), try_: Try::First });
+                    self.pending.push_front(Pending::first(Op::Append(append)));
                     return;
                 }
                 Op::Append(append) => self.done.push(Done::Appended(append, Ok(Acquired::NotAsked))),
@@ -550,12 +562,5 @@ impl<'c> Writer<'c> {
                 None => self.queue.try_recv().ok(),
             };
         }
-    }
-}
-
-impl Pending {
-    /// Whether it cannot join an open batch.
-    fn needs_its_own_transaction(&self) -> bool {
-        self.try_ == Try::Alone || matches!(&self.op, Op::Append(append) if append.work.is_some())
     }
 }

@@ -510,6 +510,45 @@ async fn the_codes_of_a_dead_worker_do_not_count() {
     assert!(!path.with_file_name("agent.db-workers").join("gone").exists());
 }
 
+/// As two releases of a program may come to one file, each by a link in a folder of its own.
+#[cfg(unix)]
+#[tokio::test]
+async fn processes_that_come_by_different_links_see_each_others_workers() {
+    let (folder, path) = place();
+    let link = |release: &str| {
+        let link = folder.path().join(release).join("agent.db");
+        std::fs::create_dir(link.parent().unwrap()).unwrap();
+        std::os::unix::fs::symlink("../agent.db", &link).unwrap();
+        link
+    };
+    let old = SqliteStore::open(link("41")).unwrap();
+    let new = SqliteStore::open(link("42")).unwrap();
+    let [first, second] = ["first", "second"].map(|name| WorkerId::from(name.to_owned()));
+    let minute = std::time::Duration::from_secs(60);
+    assert!(old.register(&first, minute, vec![]).await.unwrap());
+    assert!(new.register(&second, minute, vec![]).await.unwrap());
+    for name in ["a", "b"] {
+        old.create(new_run(name)).await.unwrap();
+    }
+    let renewals = new.workers().await.unwrap()[0].renewals;
+    let silent = vec![SilentWorker { id: first.clone(), renewals }];
+    let taken = ClaimRequest { silent, only: Some(id("a")), ..claim("second", 1) };
+    assert_eq!(new.claim(taken).await.unwrap().len(), 1);
+    assert_eq!(new.unaware_owners(&id("a")).await.unwrap(), [first], "its process is there");
+    assert_eq!(new.claim(claim("second", 1)).await.unwrap(), [], "and keeps what it has");
+    drop(old);
+    assert_eq!(new.unaware_owners(&id("a")).await.unwrap(), []);
+    assert_eq!(
+        new.claim(claim("second", 1)).await.unwrap().len(),
+        1,
+        "the lock says at once that it is gone"
+    );
+    for release in ["41", "42"] {
+        let beside = std::fs::read_dir(folder.path().join(release)).unwrap().count();
+        assert_eq!(beside, 1, "everything lies beside the file: {path:?}");
+    }
+}
+
 /// The size of the file, and of its log, behind so many MB of events.
 async fn grown(checkpoint_pages: u32) -> (u64, u64) {
     let (_folder, path) = place();

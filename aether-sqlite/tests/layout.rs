@@ -8,8 +8,8 @@ use floors::Layout;
 
 const FLOORS: &[&[&str]] = &[
     &["sched", "spent"],
-    &["base", "error", "identity", "options", "place", "stuck", "worker_locks"],
-    &["row", "schema"],
+    &["base", "error", "identity", "options", "place", "stuck"],
+    &["row", "schema", "worker_locks"],
     &["open", "waits"],
     &["backup", "damage", "inspect", "list", "reader", "renewal", "statements", "streams"],
     &["batch", "checkpoints", "prepare"],
@@ -25,7 +25,8 @@ const FLOORS: &[&[&str]] = &[
         "schedules",
         "step_connection",
     ],
-    &["purge", "sql", "writer"],
+    &["aside", "purge", "sql"],
+    &["writer"],
     &["store"],
     &["engine"],
 ];

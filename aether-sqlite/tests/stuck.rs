@@ -19,7 +19,7 @@ use aether_sqlite::{SqliteOptions, SqliteStore};
 use rusqlite::Connection;
 use tempfile::TempDir;
 
-use kit::{append, claim, frame, id, new_run, queue};
+use kit::{append, at, claim, frame, id, new_run, queue};
 
 mod kit;
 
@@ -149,6 +149,8 @@ async fn a_transaction_step_that_finds_the_disk_full_at_its_end_is_begun_again_a
     let mut step = Box::pin(step);
     assert!(tokio::time::timeout(600 * MS, &mut step).await.is_err(), "it waits for room");
     assert!(calls.load(Ordering::SeqCst) >= 1, "the body was called");
+    others_are_written(&store).await;
+    assert_eq!(store.claim(claim("second", 1)).await.unwrap().len(), 1);
     conn.execute_batch("DROP TABLE ballast").unwrap();
     step.await.unwrap().unwrap();
     outcome.await.unwrap().unwrap();
@@ -157,6 +159,25 @@ async fn a_transaction_step_that_finds_the_disk_full_at_its_end_is_begun_again_a
     assert_eq!(read_verified(&frames).unwrap().len(), 3);
     assert_eq!((&frames[1].text, &frames[2].text), (&large().text, &frame("outcome").text));
     store.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_close_does_not_wait_for_ever_for_a_step_that_finds_no_room_and_says_what_was_not_written() {
+    let file = File::new().await;
+    let (store, _conn) = file.full();
+    let key = IdempotencyKey::new(&id("a"), &CommandId::new("0", "note"), 0);
+    let work: Box<dyn Work> = Box::new(Note { key, calls: Arc::default() });
+    let step = queue(&store, Append { work: Some(work), ..append("a", 1, 1, frame("only counted")) });
+    let outcome = queue(&store, append("a", 1, 2, frame("outcome")));
+    let other = queue(&store, append("b", 1, 1, frame("other")));
+    let asked = Instant::now();
+    let error = store.close().await.unwrap_err();
+    assert!(asked.elapsed() < Duration::from_secs(60), "{:?}", asked.elapsed());
+    assert!(error.to_string().contains("without writing appends: 2 (runs `a`)"), "{error}");
+    other.await.unwrap().unwrap();
+    for lost in [step, outcome] {
+        assert!(matches!(lost.await.unwrap(), Err(AppendError::Store(StoreError::Full { .. }))));
+    }
 }
 
 /// A process that has run out of files, as the test below starts it.
@@ -177,10 +198,30 @@ async fn steps_without_files() {
     let waits = tokio::time::timeout(600 * MS, &mut step).await;
     assert!(waits.is_err(), "it waits until its connection can be opened: {waits:?}");
     assert_eq!(calls.load(Ordering::SeqCst), 0);
+    others_are_written(&store).await;
+    // No reader has a connection yet.
+    let read = store.load(&id("a"), 0).await;
+    assert!(matches!(&read, Err(error @ StoreError::Unavailable { .. }) if error.is_retryable()), "{read:?}");
     drop(taken);
     step.await.unwrap().unwrap();
     outcome.await.unwrap().unwrap();
+    assert_eq!(store.load(&id("a"), 0).await.unwrap().len(), 3);
+    store.release(&id("a"), 1, at(0)).await.unwrap();
     println!("\nboth are written");
+}
+
+/// What is not of run `a`, while a transaction step of that waits, and several times, so that the step is tried in between.
+async fn others_are_written(store: &SqliteStore) {
+    let worker = "first".to_owned().into();
+    for position in 1..5 {
+        queue(store, append("b", 1, position, frame("other"))).await.unwrap().unwrap();
+        store.renew(&worker, Duration::from_secs(15), Vec::new()).await.unwrap();
+        sleep(100 * MS).await;
+    }
+    // Whoever got the run would fence what waits.
+    let kept = store.release(&id("a"), 1, at(0)).await;
+    assert!(kept.is_err(), "a run is not left to others while a step of it waits");
+    store.release(&id("b"), 1, at(0)).await.unwrap();
 }
 
 #[cfg(unix)]
