@@ -78,12 +78,11 @@ pub(crate) fn step_call(
 ) -> Result<StepCall, StepError<Payload>> {
     let unrecordable = |error: &dyn std::fmt::Display| StepError::Unrecordable(run.failure(&command, error));
     let args = run.shared.redaction.value(call.args.map_err(|error| unrecordable(&error))?);
-    // What undoes a step was within the limits of the time at which the step was recorded, with this call.
-    if !undoes_another(&command) {
-        run.shared.limits.check_name("step's name", &call.name).map_err(|over| unrecordable(&over))?;
-        if let Some(reason) = run.too_large_for(&command, &args) {
-            return Err(unrecordable(&reason));
-        }
+    let named = run.shared.limits.check_name("step's name", &call.name);
+    let over = named.err().map(|over| over.to_string()).or_else(|| run.too_large(&args));
+    // What is recorded was within the limits of its time. So was a call that undoes a step, which is recorded with the step.
+    if let Some(over) = over.filter(|_| !undoes_another(&command) && !run.is_recorded(&command)) {
+        return Err(unrecordable(&over));
     }
     let digest = Digest::of(&args).map_err(|error| unrecordable(&error))?;
     let class = call.options.class;

@@ -242,7 +242,7 @@ impl RunView {
             Event::ApprovalRequested(e) => self.suspend(command, Some(e.request)),
             Event::WaitCompleted(e) => self.end_wait(now, command, e.value),
             Event::ApprovalDecided(e) => self.decide_approval(command, &e.decision),
-            Event::CallbackAwaited(_) => self.go(command, Trigger::Suspend),
+            Event::CallbackAwaited(_) => self.suspend_running(command),
             Event::CallbackReceived(_) => self.resume(command),
             _ => {}
         }
@@ -274,9 +274,8 @@ impl RunView {
     fn resolve_invocation(&mut self, command: &CommandId, decision: InvocationDecision) {
         let step = self.step_mut(command, EffectClass::Tool);
         step.in_doubt = !matches!(decision, InvocationDecision::Happened | InvocationDecision::DidNotHappen);
-        match (decision, step.status) {
-            (InvocationDecision::Ask, Status::Running) => self.go(command, Trigger::Suspend),
-            (InvocationDecision::Ask, _) => {}
+        match decision {
+            InvocationDecision::Ask => self.suspend_running(command),
             _ => self.resume(command),
         }
     }
@@ -427,6 +426,13 @@ impl RunView {
             self.go(command, Trigger::Start);
         }
         self.go(command, Trigger::Suspend);
+    }
+
+    /// Suspends a step, unless it waits already, or was cut off: then it waits anew.
+    fn suspend_running(&mut self, command: &CommandId) {
+        if self.step_mut(command, EffectClass::Tool).status == Status::Running {
+            self.go(command, Trigger::Suspend);
+        }
     }
 
     pub(super) fn resume(&mut self, command: &CommandId) {

@@ -9,7 +9,7 @@ use aether::store::{Sent, Store};
 use aether::view::Status;
 
 use super::{ended, recorded};
-use crate::seeds::kit::{Calls, Journal, builder, in_time, run_id, stores};
+use crate::seeds::kit::{Calls, Journal, Make, Place, builder, in_time, run_id, stores};
 
 /// The token that the newest undoing call gave away.
 #[derive(Clone, Debug, Default)]
@@ -114,7 +114,22 @@ async fn awaited(engine: &Engine) {
     .await;
 }
 
-async fn told(what: &str, how: &str, report: Report, make: fn() -> crate::seeds::kit::Place) {
+/// Waits until the journal is that of another generation, in which the workflow waits.
+async fn renewed(place: &Place) {
+    in_time(async {
+        loop {
+            let kinds = Journal::read(&place.store, "elsewhere").await.kinds();
+            let has = |kind: &str| kinds.iter().any(|known| known == kind);
+            if has("run_continued") && has("wait_started") {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    })
+    .await;
+}
+
+async fn told(what: &str, how: &str, report: Report, make: Make) {
     let case = format!("{what}, {how}, {report:?}");
     let (place, calls, token, id) = (make(), Calls::default(), Token::default(), run_id("elsewhere"));
     let mut engine = engine(&place.store, &calls, &token).await;
@@ -126,8 +141,12 @@ async fn told(what: &str, how: &str, report: Report, make: fn() -> crate::seeds:
         recorded(&place, "elsewhere", "invocation_abandoned", &refund, 1).await;
     } else {
         engine.signal(&id, "lose", "1", &()).await.unwrap();
-        // The wait of the workflow behind the race.
-        recorded(&place, "elsewhere", "wait_started", "signal", if how == "renew" { 1 } else { 2 }).await;
+        // The workflow waits behind the race, in another generation where it has begun one.
+        if how == "renew" {
+            renewed(&place).await;
+        } else {
+            recorded(&place, "elsewhere", "wait_started", "signal", 2).await;
+        }
     }
     if report == Report::Between {
         let sent = engine.complete_callback(&token.newest(), &()).await;
@@ -151,6 +170,9 @@ async fn told(what: &str, how: &str, report: Report, make: fn() -> crate::seeds:
     let is_cancelled = how.ends_with("cancel");
     assert_eq!(view.status, if is_cancelled { Status::Cancelled } else { Status::Completed }, "{case}");
     assert_eq!((view.uncompensated.len(), calls.of(&refund)), (0, 1), "{case}");
+    if how == "cancel" {
+        assert_eq!(view.illegal, [""; 0], "{case}");
+    }
     let journal = Journal::read(&place.store, "elsewhere").await;
     assert_eq!(journal.kinds().iter().filter(|kind| *kind == "step_compensated").count(), 1, "{case}");
     let again = engine.complete_callback(&token.newest(), &()).await;

@@ -114,7 +114,7 @@ async fn an_error_over_the_limit_keeps_its_class() {
 
         let (_engine, ship) = run(&place, &calls, "ship").await;
         let said = in_time(ship.result()).await.unwrap_err().to_string();
-        assert!(said.contains("5000 is over the limit of 1000"), "{said}");
+        assert!(said.contains("is over the limit of 1000 (`Limits::error`)"), "{said}");
         assert_eq!((calls.of("ship_crates"), calls.of("fetch_crates")), (1, 1));
 
         let (_engine, seat) = run(&place, &calls, "seat").await;
@@ -169,7 +169,7 @@ async fn a_limit_that_is_lowered_refuses_no_undoing_call() {
         drop(first.start::<hold_hall>("p".repeat(LENGTH)).id("hall").await.unwrap());
         recorded(&place, "hall", "wait_started", "signal", 1).await;
         first.shutdown().await.unwrap();
-        let lowered = Limits { payload: 1_000, name: 4, ..Limits::default() };
+        let lowered = Limits { payload: 1_000, name: 8, ..Limits::default() };
         let second = engine(&place.store, &calls, lowered).await;
         second.cancel(&run_id("hall"), "too late", "ann").await.unwrap();
         let view = ended(&second, "hall").await;
