@@ -7,6 +7,7 @@ aether::allow_missing_deps!("each test runs a few of the workflows that are link
 mod adoption;
 mod backups;
 mod bad_input;
+mod begins_later;
 mod budgets;
 mod built;
 mod cancel;

@@ -60,7 +60,8 @@ impl<W: Workflow> StartRun<'_, W> {
         self
     }
 
-    /// The run does not begin before `time`. Needs no queue.
+    /// The run does not begin before `time`, by the clock of the worker that claims it. Needs no queue. A request to end it
+    /// ends it at once, and [`RunHandle::advance`](crate::engine::RunHandle::advance) begins it at once.
     ///
     /// ```
     /// # use aether_core::engine::StartRun;
@@ -75,7 +76,8 @@ impl<W: Workflow> StartRun<'_, W> {
     }
 
     /// If the run has not begun `within` this time of its start, or of its [`StartRun::at`], it ends as
-    /// [`RunEnd::Expired`](crate::run::RunEnd::Expired) and is not executed.
+    /// [`RunEnd::Expired`](crate::run::RunEnd::Expired) and is not executed. One that other code has
+    /// [parked](crate::engine::Engine::parked) instead of beginning it has not begun.
     ///
     /// ```
     /// # use aether_core::engine::StartRun;
