@@ -229,3 +229,29 @@ async fn another_build_lets_a_run_expire() {
     })
     .await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_begins_no_run() {
+    on_each(async |world| {
+        let engine = world.engine().await;
+        let tomorrow = world.clock.now() + DAY;
+        engine.start::<charged_later>(()).id("told").at(tomorrow).await.unwrap();
+        engine.start::<charged_later>(()).id("told-queued").queue("q").at(tomorrow).await.unwrap();
+        engine.start::<charged_later>(()).id("wanted").at(tomorrow).await.unwrap();
+        for run in ["told", "told-queued", "wanted"] {
+            tell(&engine, run).await;
+        }
+        sleep(MOMENT).await;
+        assert_eq!((record(&engine, "told").await.epoch, record(&engine, "told-queued").await.epoch), (0, 0));
+        // Whoever wants it before its time has it.
+        assert!(engine.find("wanted").await.unwrap().advance().await.unwrap());
+        assert_eq!(result(&engine, "wanted").await, "told");
+        assert_eq!(world.charged(), 1);
+        world.clock.pass(DAY);
+        for run in ["told", "told-queued"] {
+            assert_eq!(result(&engine, run).await, "told");
+        }
+        engine.shutdown().await.unwrap();
+    })
+    .await;
+}

@@ -60,8 +60,9 @@ impl<W: Workflow> StartRun<'_, W> {
         self
     }
 
-    /// The run does not begin before `time`, by the clock of the worker that claims it. Needs no queue. A request to end it
-    /// ends it at once, and [`RunHandle::advance`](crate::engine::RunHandle::advance) begins it at once.
+    /// The run does not begin before `time`, by the clock of the worker that claims it. Needs no queue. What is sent to it
+    /// before is kept for it. A request to end it ends it at once, and
+    /// [`RunHandle::advance`](crate::engine::RunHandle::advance) begins it at once.
     ///
     /// ```
     /// # use aether_core::engine::StartRun;
