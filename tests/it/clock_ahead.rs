@@ -11,7 +11,7 @@ use aether::prelude::*;
 use aether::retention::Retention;
 use aether::schedule::{CatchUp, Overlap, TickOutcome};
 use aether::store::memory::MemoryStore;
-use aether::store::{RunFilter, Store as _};
+use aether::store::{DueStarts, RunFilter, Store as _};
 use aether::view::Status;
 use aether_testing::SimEnvironment;
 use jiff::{SignedDuration, Timestamp};
@@ -223,6 +223,33 @@ async fn windows_end_and_what_is_gathered_begins() {
     sleep(12 * MINUTE).await;
     assert_eq!(start("sixth").await, "sixth");
     assert_eq!(batch.result().await.unwrap(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_window_outlasts_a_clock_that_is_ahead() {
+    for minutes in [3, 15, 40] {
+        let store = MemoryStore::new();
+        let (clock, engine) = begin(&store).await;
+        let start = async |id: &'static str| {
+            engine.start::<ahead_sum>(vec![1]).id(id).dedup("k", HOUR).await.unwrap().id().to_string()
+        };
+        assert_eq!(start("first").await, "first");
+        sleep(minutes * MINUTE).await;
+        clock.set(2 * 3_600);
+        sleep(2 * MINUTE).await;
+        clock.set(0);
+        sleep(MINUTE).await;
+        assert_eq!(start("second").await, "first", "after {minutes} minutes");
+        sleep((54 - minutes) * MINUTE).await;
+        assert_eq!(start("third").await, "first", "after {minutes} minutes");
+        sleep(6 * MINUTE).await;
+        assert_eq!(start("fourth").await, "fourth");
+        // Nothing is left of one whose key nobody uses again.
+        sleep(5 * HOUR).await;
+        let due = DueStarts { now: Timestamp::MAX, workflows: Arc::from(["ahead_sum".to_owned()]), after: None, limit: 9 };
+        assert_eq!(store.due_starts(due).await.unwrap().len(), 0);
+        engine.shutdown().await.unwrap();
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -107,7 +107,8 @@ impl<W: Workflow> StartRun<'_, W> {
         self
     }
 
-    /// Within `window` of the start of a run with this key, starts of the workflow return that run, also when it has ended.
+    /// Within `window` of the creation of a run with this key, starts of the workflow return that run, also when it has ended.
+    /// The window counts by the clocks of the workers; while one is ahead, a start there may find it over.
     ///
     /// ```
     /// # use aether_core::engine::StartRun;
