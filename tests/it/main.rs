@@ -58,6 +58,7 @@ mod renewal;
 mod reservations;
 mod retries;
 mod runtimes;
+mod schedule_edits;
 mod schedule_races;
 mod schedules;
 mod seeds;

@@ -56,8 +56,8 @@ impl Schedule {
     }
 
     /// Starts nothing from now on, until [`Schedule::resume`]: ticks that are due and not started are missed. Runs that were
-    /// started go on; one that a worker is about to start at this moment may still be. Pausing a paused schedule does
-    /// nothing.
+    /// started go on, also where a tick was to end them. One that a worker is about to start, or to end, at this very moment
+    /// may still be. Pausing a paused schedule does nothing.
     ///
     /// # Errors
     /// [`ScheduleError::Unknown`] when it was removed.

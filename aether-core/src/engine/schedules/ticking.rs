@@ -167,7 +167,9 @@ async fn advance(
         && schedule.last != Some(tick)
         && is_open(inner, &schedule).await?
     {
-        end_earlier(inner, &schedule, tick).await?;
+        if !end_earlier(inner, &schedule, tick).await? {
+            return Ok(true);
+        }
         let Some(overlapping) = decide(&schedule, &cron, now, true) else { return Ok(false) };
         decided = overlapping;
     }
@@ -187,26 +189,32 @@ pub(super) async fn is_open(inner: &Inner, schedule: &ScheduleRecord) -> Result<
 }
 
 /// Asks the run of the newest tick to end, where the schedule says so, because `tick` is due. Asking again changes nothing.
+/// Where the schedule has been changed or removed since it was read, nobody is asked, and the answer is no.
 async fn end_earlier(
     inner: &Arc<Inner>,
     schedule: &ScheduleRecord,
     tick: Timestamp,
-) -> Result<(), ScheduleError> {
+) -> Result<bool, ScheduleError> {
     let at_once = match schedule.spec.overlap {
         Overlap::Cancel => false,
         Overlap::Terminate => true,
-        _ => return Ok(()),
+        _ => return Ok(true),
     };
-    let Some(last) = schedule.last else { return Ok(()) };
+    let Some(last) = schedule.last else { return Ok(true) };
     let (reason, actor) = (format!("the tick of {tick} is due"), format!("schedule {}", schedule.name));
     let run = run_id(&schedule.name, last)?;
+    // Last of all: who was paused since then knows nothing of what an operator has done meanwhile.
+    let current = inner.shared.store.schedule(&schedule.name).await?;
+    if current.is_none_or(|current| current.revision != schedule.revision) {
+        return Ok(false);
+    }
     match send_end_request(inner, &run, &EndRequest { reason, actor }, at_once).await {
         // It was purged since it was found open.
-        Ok(_) | Err(SendError::Store(StoreError::UnknownRun { .. })) => Ok(()),
+        Ok(_) | Err(SendError::Store(StoreError::UnknownRun { .. })) => Ok(true),
         Err(SendError::Store(error)) => Err(error.into()),
         Err(error) => {
             tracing::warn!(target: "aether::engine", %run, %error, "a schedule cannot end the run of its earlier tick");
-            Ok(())
+            Ok(true)
         }
     }
 }
