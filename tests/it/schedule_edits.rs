@@ -7,9 +7,9 @@ use std::time::Duration;
 use aether::encryption::{CodecError, EncodedPayload, PayloadCodec, PayloadOwner, PayloadPlace};
 use aether::engine::EngineBuilder;
 use aether::prelude::*;
-use aether::schedule::Overlap;
+use aether::schedule::{CatchUp, Overlap, TickOutcome};
 use aether::store::memory::MemoryStore;
-use aether::store::{ScheduleRecord, Store as _};
+use aether::store::{ScheduleRecord, Store as _, Tick};
 use aether::view::Status;
 use aether_testing::SimEnvironment;
 use futures::FutureExt as _;
@@ -129,4 +129,38 @@ async fn who_was_held_up_ends_no_run() {
             engine.shutdown().await.unwrap();
         }
     }
+}
+
+/// Another process starts a tick while the schedule is declared anew: those behind it do not run beside it.
+#[tokio::test(start_paused = true)]
+async fn a_tick_that_another_process_starts_is_waited_for() {
+    let mut made = 0;
+    for reads in 1..9 {
+        let (store, world, editor) = (MemoryStore::new(), world(), Editor::default());
+        let client = builder(&store, &world, &editor).client().start().await.unwrap();
+        let declared = |cron: &str| {
+            let declared = client.schedule::<edited_wait>(cron, "UTC").input("it".into());
+            declared.overlap(Overlap::Wait).catch_up(CatchUp::All(4))
+        };
+        let schedule = declared("0 * * * *").await.unwrap();
+        sleep(180 * MINUTE).await;
+        // Its run is there and open, and not noted as that of a tick.
+        schedule.trigger_for(at(1)).await.unwrap();
+        let behind = store.clone();
+        editor.at(reads, move || {
+            edited(&behind, |schedule| {
+                (schedule.last, schedule.next) = (Some(at(1)), at(2));
+                let outcome = TickOutcome::Started;
+                schedule.recent.push(Tick { at: at(1), until: at(1), outcome, noted_at: None });
+            });
+        });
+        declared("30 * * * *").await.unwrap();
+        if editor.is_done() {
+            made += 1;
+            let record = schedule.record().await.unwrap();
+            assert_eq!((record.last, record.starting), (Some(at(1)), vec![]), "read {reads}");
+        }
+        client.shutdown().await.unwrap();
+    }
+    assert!(made > 0);
 }

@@ -210,15 +210,23 @@ pub(super) async fn change(
         let old = find(inner, name).await?;
         let mut new = old.clone();
         edit(&mut new);
-        if new == old {
-            return Ok(());
-        }
-        let replaces = old.revision;
-        new.revision = replaces + 1;
-        if inner.shared.store.put_schedule(new, replaces).await? {
+        if replace(inner, &old, new).await? {
             return Ok(());
         }
     }
+}
+
+/// Writes a schedule in place of the one that it was made of; says whether that was still there.
+pub(super) async fn replace(
+    inner: &Inner,
+    old: &ScheduleRecord,
+    mut new: ScheduleRecord,
+) -> Result<bool, ScheduleError> {
+    if new == *old {
+        return Ok(true);
+    }
+    new.revision = old.revision + 1;
+    Ok(inner.shared.store.put_schedule(new, old.revision).await?)
 }
 
 /// The workflow that a schedule starts, where it is linked here: of the same name and in the same module. A newer version
