@@ -27,9 +27,9 @@ use crate::shard::shard;
 /// $1 shard, $2 run, $3 id, $4 topic, $5 payload, $6 at. Gives the run's status, topic and time of a message that has the id
 /// already, and the number of the new one. `wake_at` of a held run that has no row may become later than it was: its row
 /// only counts once the run is free.
-fn send_sql(lock: &str, then: &str) -> String {
+fn send_sql(lock: &str, keeps: &str, then: &str) -> String {
     format!(
-        "WITH r AS MATERIALIZED (SELECT shard, id, status, code, queue FROM runs
+        "WITH r AS MATERIALIZED (SELECT shard, id, status, code, queue, terms FROM runs
             WHERE shard = $1::int2 AND id = $2::text {lock}),
         known AS MATERIALIZED (SELECT topic, at FROM inbox WHERE shard = $1 AND run = $2 AND id = $3::text),
         put AS (INSERT INTO inbox(shard, run, seq, id, topic, payload, at)
@@ -39,19 +39,25 @@ fn send_sql(lock: &str, then: &str) -> String {
         woken AS (INSERT INTO due AS d (shard, run, wake_at, code, seq, notified, queue)
             SELECT r.shard, r.id, $6, r.code, put.seq, false, r.queue FROM r CROSS JOIN put
             ON CONFLICT (shard, run) DO UPDATE
-            SET wake_at = least(d.wake_at, excluded.wake_at), seq = greatest(d.seq, excluded.seq)){then}
+            SET wake_at = CASE WHEN {keeps} THEN d.wake_at ELSE least(d.wake_at, excluded.wake_at) END,
+                seq = greatest(d.seq, excluded.seq)){then}
         SELECT r.status, (SELECT topic FROM known), (SELECT at FROM known), (SELECT seq FROM put) FROM r"
     )
 }
 
-pub(crate) static SEND: LazyLock<String> = LazyLock::new(|| send_sql("", ""));
+/// One that has not begun, and begins at a time, keeps the message until then.
+pub(crate) static SEND: LazyLock<String> = LazyLock::new(|| {
+    let keeps =
+        "(SELECT r.status = 0 AND r.terms IS NOT NULL AND r.terms::json ->> 'not_before' IS NOT NULL FROM r)";
+    send_sql("", keeps, "")
+});
 
 /// The lock comes first: where an append that ends the run is about to be committed, this waits for it. Where this is about
 /// to be committed, that append waits, and finds `ending`. Before its first turn a run of a queue needs no turn to end.
 static SEND_END_REQUEST: LazyLock<String> = LazyLock::new(|| {
     let then = ", asked AS (UPDATE runs u SET ending = put.seq,
             lapses_at = CASE WHEN u.queue IS NULL OR u.begun THEN u.lapses_at ELSE least(u.lapses_at, $6) END FROM put WHERE u.shard = $1 AND u.id = $2)";
-    send_sql("FOR NO KEY UPDATE", then)
+    send_sql("FOR NO KEY UPDATE", "false", then)
 });
 
 const INBOX: &str = "SELECT seq, id, topic, payload, at FROM inbox

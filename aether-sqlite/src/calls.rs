@@ -375,10 +375,15 @@ impl Batch<'_> {
                 "INSERT INTO aether_inbox(run_no, id, topic, payload, at) VALUES(?1, ?2, ?3, ?4, ?5)",
             )?
             .execute(params![head.no, message.id, message.topic, message.payload.as_str(), at])?;
+        let asks_to_end = END_REQUESTS.contains(&&*message.topic);
+        // One that has not begun, and begins at a time, keeps the message until then.
         self.conn
-            .prepare_cached("UPDATE aether_runs SET wake_at = min(coalesce(wake_at, ?2), ?2) WHERE no = ?1")?
-            .execute([head.no, at])?;
-        if END_REQUESTS.contains(&&*message.topic) {
+            .prepare_cached(
+                "UPDATE aether_runs SET wake_at = min(coalesce(wake_at, ?2), ?2) WHERE no = ?1
+                     AND (?3 OR status <> 'pending' OR terms IS NULL OR json_extract(terms, '$.not_before') IS NULL)",
+            )?
+            .execute(params![head.no, at, asks_to_end])?;
+        if asks_to_end {
             // Before its first turn a run of a queue needs no turn to end.
             self.conn
                 .prepare_cached(

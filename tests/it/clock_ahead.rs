@@ -9,8 +9,10 @@ use std::time::Duration;
 use aether::engine::Environment;
 use aether::prelude::*;
 use aether::retention::Retention;
+use aether::schedule::{CatchUp, Overlap, TickOutcome};
 use aether::store::memory::MemoryStore;
-use aether::store::{RunFilter, Store as _};
+use aether::store::{DueStarts, RunFilter, Store as _};
+use aether::view::Status;
 use aether_testing::SimEnvironment;
 use jiff::{SignedDuration, Timestamp};
 use tokio::time::sleep;
@@ -23,6 +25,12 @@ const YEARS: i64 = 3 * 365 * 24 * 3_600;
 #[workflow]
 async fn ahead_tick(cx: &mut Cx) -> Result<String> {
     Ok(cx.scheduled_for().map(|tick| tick.to_string()).unwrap_or_default())
+}
+
+/// Wait for somebody.
+#[workflow]
+async fn ahead_wait(cx: &mut Cx) -> Result<()> {
+    Ok(cx.signal("somebody").await?)
 }
 
 /// Add up what was gathered.
@@ -133,6 +141,65 @@ async fn a_clock_that_is_behind_for_a_moment_starts_no_tick_again() {
     }
 }
 
+/// A run that was started before its tick, by a clock that was ahead for a moment, is not in the way of that very tick.
+#[tokio::test(start_paused = true)]
+async fn a_tick_ends_no_run_of_its_own() {
+    for overlap in [Overlap::Skip, Overlap::Wait, Overlap::Cancel, Overlap::Terminate] {
+        for resumes in [false, true] {
+            let store = MemoryStore::new();
+            let (clock, engine) = begin(&store).await;
+            let schedule = engine.schedule::<ahead_wait>("0 * * * *", "UTC").overlap(overlap).await.unwrap();
+            clock.set(3_600);
+            sleep(3 * MINUTE).await;
+            clock.set(0);
+            let is_open = async |tick: &str| {
+                let run = format!("schedule:ahead_wait:2026-01-02T{tick}:00:00Z").parse().unwrap();
+                let run = store.run(&run).await.unwrap();
+                run.map(|run| !run.status.is_terminal())
+            };
+            assert_eq!(is_open("01").await, Some(true));
+            if resumes {
+                schedule.pause().await.unwrap();
+                schedule.resume().await.unwrap();
+            }
+            // Until the clock is believed, and beyond the tick.
+            sleep(40 * MINUTE).await;
+            assert_eq!(is_open("01").await, Some(true), "{overlap:?}, {resumes}");
+            let record = schedule.record().await.unwrap();
+            let outcomes: Vec<_> = record.recent.iter().map(|tick| &tick.outcome).collect();
+            assert_eq!(outcomes, [&TickOutcome::Started], "{overlap:?}, {resumes}");
+            sleep(HOUR).await;
+            let (first, second) = (is_open("01").await, is_open("02").await);
+            let ends = matches!(overlap, Overlap::Cancel | Overlap::Terminate);
+            assert_eq!((first, second), (Some(!ends), ends.then_some(true)), "{overlap:?}, {resumes}");
+            engine.shutdown().await.unwrap();
+        }
+    }
+}
+
+/// A tick that is skipped because it is late ends no run.
+#[tokio::test(start_paused = true)]
+async fn a_tick_that_is_missed_ends_no_run() {
+    for overlap in [Overlap::Wait, Overlap::Cancel, Overlap::Terminate] {
+        let store = MemoryStore::new();
+        let (clock, engine) = begin(&store).await;
+        let declared = engine.schedule::<ahead_wait>("0 * * * *", "UTC").overlap(overlap);
+        declared.catch_up(CatchUp::None).await.unwrap();
+        sleep(40 * MINUTE).await;
+        engine.shutdown().await.unwrap();
+        sleep(HOUR).await;
+        let builder = Engine::builder().environment(Arc::new(clock.clone())).store(Arc::new(store.clone()));
+        let engine = builder.poll_interval(MINUTE).start().await.unwrap();
+        sleep(5 * MINUTE).await;
+        let run = engine.find("schedule:ahead_wait:2026-01-02T01:00:00Z").await.unwrap();
+        assert_eq!(run.status().await.unwrap(), Status::Waiting, "{overlap:?}");
+        let record = engine.find_schedule("ahead_wait").await.unwrap().record().await.unwrap();
+        let outcomes: Vec<_> = record.recent.iter().map(|tick| &tick.outcome).collect();
+        assert_eq!(outcomes, [&TickOutcome::Started, &TickOutcome::Missed], "{overlap:?}");
+        engine.shutdown().await.unwrap();
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn windows_end_and_what_is_gathered_begins() {
     let store = MemoryStore::new();
@@ -156,6 +223,33 @@ async fn windows_end_and_what_is_gathered_begins() {
     sleep(12 * MINUTE).await;
     assert_eq!(start("sixth").await, "sixth");
     assert_eq!(batch.result().await.unwrap(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_window_outlasts_a_clock_that_is_ahead() {
+    for minutes in [3, 15, 40] {
+        let store = MemoryStore::new();
+        let (clock, engine) = begin(&store).await;
+        let start = async |id: &'static str| {
+            engine.start::<ahead_sum>(vec![1]).id(id).dedup("k", HOUR).await.unwrap().id().to_string()
+        };
+        assert_eq!(start("first").await, "first");
+        sleep(minutes * MINUTE).await;
+        clock.set(2 * 3_600);
+        sleep(2 * MINUTE).await;
+        clock.set(0);
+        sleep(MINUTE).await;
+        assert_eq!(start("second").await, "first", "after {minutes} minutes");
+        sleep((54 - minutes) * MINUTE).await;
+        assert_eq!(start("third").await, "first", "after {minutes} minutes");
+        sleep(6 * MINUTE).await;
+        assert_eq!(start("fourth").await, "fourth");
+        // Nothing is left of one whose key nobody uses again.
+        sleep(5 * HOUR).await;
+        let due = DueStarts { now: Timestamp::MAX, workflows: Arc::from(["ahead_sum".to_owned()]), after: None, limit: 9 };
+        assert_eq!(store.due_starts(due).await.unwrap().len(), 0);
+        engine.shutdown().await.unwrap();
+    }
 }
 
 #[tokio::test(start_paused = true)]

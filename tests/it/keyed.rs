@@ -10,6 +10,7 @@ use aether::id::RunId;
 use aether::prelude::*;
 use aether::queue::{Limit, LimitKind, Singleton};
 use aether::sqlite::SqliteStore;
+use aether::sqlite::rusqlite::Connection;
 use aether::store::memory::MemoryStore;
 use aether::store::{KeyedStart, RunFilter, RunRecord, Store};
 use aether::view::Status;
@@ -53,6 +54,37 @@ async fn runs(engine: &Engine, filter: RunFilter, wanted: usize) -> Vec<RunRecor
         }
     })
     .await
+}
+
+/// The way to a run may take longer than its window, which begins with the run.
+#[tokio::test]
+async fn a_window_begins_with_its_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("agent.db");
+    let store: Arc<dyn Store> = Arc::new(SqliteStore::open(&path).unwrap());
+    let (engine, other) = (builder(&store).start().await.unwrap(), builder(&store).start().await.unwrap());
+    let window = Duration::from_millis(1_500);
+    let deliver = |engine: &Engine, id: &str| {
+        let (engine, id) = (engine.clone(), id.to_owned());
+        tokio::spawn(async move {
+            let start = engine.start::<keyed_word>("paid".into()).id(id).dedup("webhook", window);
+            start.await.unwrap().id().to_string()
+        })
+    };
+    let locks = Connection::open(&path).unwrap();
+    locks.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let first = deliver(&engine, "first");
+    sleep(window / 4).await;
+    let again = deliver(&other, "again");
+    sleep(window).await;
+    locks.execute_batch("COMMIT").unwrap();
+    let (first, again) = (in_time(first).await.unwrap(), in_time(again).await.unwrap());
+    assert_eq!(first, again);
+    assert_eq!(engine.count(RunFilter::new()).await.unwrap(), 1);
+    sleep(window).await;
+    assert_eq!(in_time(deliver(&engine, "later")).await.unwrap(), "later");
+    engine.shutdown().await.unwrap();
+    other.shutdown().await.unwrap();
 }
 
 #[tokio::test]

@@ -7,6 +7,7 @@ aether::allow_missing_deps!("each test runs a few of the workflows that are link
 mod adoption;
 mod backups;
 mod bad_input;
+mod begins_later;
 mod budgets;
 mod built;
 mod came_back;
@@ -59,6 +60,7 @@ mod renewal;
 mod reservations;
 mod retries;
 mod runtimes;
+mod schedule_edits;
 mod schedule_races;
 mod schedules;
 mod seeds;

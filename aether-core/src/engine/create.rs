@@ -233,6 +233,7 @@ async fn create_and_launch(inner: &Arc<Inner>, new: NewRunOf, under: Under) -> R
                 input,
                 parent,
                 needs: code,
+                begun: false,
                 lacks: None,
                 expired: None,
                 unwinding: None,

@@ -327,7 +327,7 @@ impl<W> RunHandle<W> {
     /// [`StoreError`] when the store fails.
     pub async fn advance(&self) -> Result<bool, StoreError> {
         let (inner, id) = (Arc::clone(&self.inner), self.id.clone());
-        let claimed = whole(&self.inner, async move { claim(&inner, Some(id)).await });
+        let claimed = whole(&self.inner, async move { claim(&inner, Some(id), true).await });
         Ok(claimed.await? > 0)
     }
 }

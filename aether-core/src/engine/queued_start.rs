@@ -60,7 +60,9 @@ impl<W: Workflow> StartRun<'_, W> {
         self
     }
 
-    /// The run does not begin before `time`. Needs no queue.
+    /// The run does not begin before `time`, by the clock of the worker that claims it. Needs no queue. What is sent to it
+    /// before is kept for it. A request to end it ends it at once, and
+    /// [`RunHandle::advance`](crate::engine::RunHandle::advance) begins it at once.
     ///
     /// ```
     /// # use aether_core::engine::StartRun;
@@ -75,7 +77,8 @@ impl<W: Workflow> StartRun<'_, W> {
     }
 
     /// If the run has not begun `within` this time of its start, or of its [`StartRun::at`], it ends as
-    /// [`RunEnd::Expired`](crate::run::RunEnd::Expired) and is not executed.
+    /// [`RunEnd::Expired`](crate::run::RunEnd::Expired) and is not executed. One that other code has
+    /// [parked](crate::engine::Engine::parked) instead of beginning it has not begun.
     ///
     /// ```
     /// # use aether_core::engine::StartRun;
@@ -104,7 +107,8 @@ impl<W: Workflow> StartRun<'_, W> {
         self
     }
 
-    /// Within `window` of the start of a run with this key, starts of the workflow return that run, also when it has ended.
+    /// Within `window` of the creation of a run with this key, starts of the workflow return that run, also when it has ended.
+    /// The window counts by the clocks of the workers; while one is ahead, a start there may find it over.
     ///
     /// ```
     /// # use aether_core::engine::StartRun;

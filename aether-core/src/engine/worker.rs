@@ -55,7 +55,7 @@ async fn schedule(inner: Arc<Inner>, keeper: Keeper, _unless_it_breaks: Unbroken
         // that the look takes counts towards the poll interval.
         let woken = inner.wake_scheduler.notified();
         let next_look = shared.environment.sleep(inner.settings.poll);
-        let claimed = claim(&inner, None).await.unwrap_or_else(|error| {
+        let claimed = claim(&inner, None, false).await.unwrap_or_else(|error| {
             // An error that lasts comes at every poll, which may be many times a second.
             if warnings.is_time() {
                 tracing::warn!(target: "aether::engine", %error, "cannot claim runs; they are claimed when that has passed");
@@ -108,7 +108,7 @@ impl Drop for Unbroken {
 /// Claims the runs that could move and that nothing wakes.
 async fn heal(inner: &Arc<Inner>, healer: &mut Healer) {
     for (run, newest) in healer.look(inner).await {
-        match claim(inner, Some(run.clone())).await {
+        match claim(inner, Some(run.clone()), false).await {
             // No room, or another worker was first: if it still waits at the next look, that tries again.
             Ok(0) => {}
             Ok(_) => {
@@ -140,8 +140,13 @@ async fn hasten(inner: &Inner) {
     }
 }
 
-/// Claims due runs, or just `only`, and begins to advance them. Returns how many.
-pub(super) async fn claim(inner: &Arc<Inner>, only: Option<RunId>) -> Result<usize, StoreError> {
+/// Claims due runs, or just `only`, and begins to advance them; where it is `wanted`, also one that may not begin yet. Returns
+/// how many.
+pub(super) async fn claim(
+    inner: &Arc<Inner>,
+    only: Option<RunId>,
+    wanted: bool,
+) -> Result<usize, StoreError> {
     let shared = &inner.shared;
     let room = inner.room_for(1);
     if room == 0 || !inner.takes_runs() {
@@ -177,15 +182,15 @@ pub(super) async fn claim(inner: &Arc<Inner>, only: Option<RunId>) -> Result<usi
         // At every other turn, so that each of the two goes with each of the others.
         inner.lapsed_first.store(lapsed_first ^ others_first, Ordering::Relaxed);
     }
-    let loading = launch_claimed(inner, leases, admission);
+    let loading = launch_claimed(inner, leases, wanted, admission);
     if let Some(run) = only {
         join_all(loading).await;
         if claimed == 0 {
-            let found = adopt_now(inner, &run).await?;
+            let found = adopt_now(inner, &run, wanted).await?;
             return match found.recoded {
                 0 => Ok(found.claimed),
                 // It has this program's code now.
-                _ => Box::pin(claim(inner, Some(run))).await,
+                _ => Box::pin(claim(inner, Some(run), wanted)).await,
             };
         }
     }

@@ -450,7 +450,9 @@ pub trait Store: Any + Send + Sync + Debug {
     fn entries(&self, run: &RunId) -> BoxFuture<'_, Result<Vec<LedgerEntry>, StoreError>>;
 
     /// Puts a message into a run's inbox and, in the same write, makes the run due at the message's time unless it is
-    /// due earlier. Durable when it answers. Ids that the run got before are duplicates also after the run has ended.
+    /// due earlier. A [pending](Status::Pending) run that has a [time to begin](crate::queue::StartTerms::not_before) stays due then,
+    /// unless the message is one of the [`END_REQUESTS`]. Durable when it answers. Ids that the run got before are
+    /// duplicates also after the run has ended.
     ///
     /// # Errors
     /// [`StoreError::UnknownRun`] when there is no such run.

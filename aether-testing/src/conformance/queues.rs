@@ -7,8 +7,8 @@ use aether_core::contract::Status;
 use aether_core::id::RunId;
 use aether_core::queue::{LimitPattern, QueuePlace, Serves, StartTerms};
 use aether_core::store::{
-    ClaimRequest, Created, Decision, DueStarts, KeyedStart, Lease, Limit, LimitKind, Message, NewRun, Recode,
-    RunFilter, RunRecord, Store, StoreError,
+    ClaimRequest, Created, Decision, DueStarts, END_REQUESTS, KeyedStart, Lease, Limit, LimitKind, Message,
+    NewRun, Recode, RunFilter, RunRecord, Sent, Store, StoreError,
 };
 
 use super::kit::{Hand, at, becomes, claim, code, json, message, names, new_run, run_id, takeover, worker};
@@ -354,6 +354,44 @@ pub async fn a_run_can_begin_later(store: &Arc<dyn Store>) {
     assert_eq!(store.next_wake().await, Ok(Some(at(20))));
     let begun = take(store, 25, 10).await;
     assert_eq!(names(&begun), ["later"]);
+}
+
+/// A message to a run that begins later is kept for it and does not begin it; a request to end it makes it due.
+pub async fn a_message_begins_no_run_before_its_time(store: &Arc<dyn Store>) {
+    for name in ["free", "asked"] {
+        let mut free = NewRun { owner: None, ..new_run(name) };
+        free.terms.not_before = Some(at(10));
+        create(store, free).await;
+    }
+    for name in ["later", "asked later"] {
+        let mut later = queued(name, "", 0);
+        later.terms.not_before = Some(at(10));
+        create(store, later).await;
+    }
+    for name in ["free", "later"] {
+        assert_eq!(store.send(&run_id(name), message("details", 1)).await, Ok(Sent::Delivered));
+    }
+    assert!(take(store, 9, 10).await.is_empty());
+    assert_eq!(store.next_wake().await, Ok(Some(at(10))));
+    for name in ["asked", "asked later"] {
+        let request = Message { topic: END_REQUESTS[0].into(), ..message("request", 2) };
+        assert_eq!(store.send(&run_id(name), request).await, Ok(Sent::Delivered));
+    }
+    let asked = take(store, 3, 10).await;
+    let mut ended = names(&asked);
+    ended.sort_unstable();
+    assert_eq!(ended, ["asked", "asked later"]);
+    for lease in &asked {
+        end(store, lease).await;
+    }
+    assert!(take(store, 9, 10).await.is_empty());
+    let begun = take(store, 10, 10).await;
+    let mut names = names(&begun);
+    names.sort_unstable();
+    assert_eq!(names, ["free", "later"]);
+    for lease in &begun {
+        assert_eq!(store.inbox(&lease.run.id, 0).await.unwrap().len(), 1);
+    }
 }
 
 /// A worker gets runs of its own code only, and one of other code holds up none behind it.

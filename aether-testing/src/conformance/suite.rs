@@ -90,7 +90,7 @@ macro_rules! store_suite {
             queues: a_queued_run_waits_for_a_turn, priority_ages, keys_take_turns, idle_keys_save_nothing_up,
                 running_is_limited_by_pattern, limits_change_at_run_time, starts_are_limited_in_time,
                 open_runs_are_limited_at_their_start, a_silent_worker_keeps_its_slots, what_lapses_needs_no_slot,
-                a_run_can_begin_later, a_clock_that_leaped_closes_no_queue,
+                a_run_can_begin_later, a_message_begins_no_run_before_its_time, a_clock_that_leaped_closes_no_queue,
                 a_limit_of_starts_hides_no_begun_run_of_other_code, runs_that_lapse_save_nothing_up,
                 a_creation_rests_on_its_keyed_start, queues_go_by_code, a_recoded_run_keeps_its_turn, queues_and_others_share_a_claim, runs_are_listed_by_queue,
                 single_places_go_to_queues_and_others, a_worker_gets_what_it_serves, what_workers_serve_is_listed,

@@ -14,7 +14,7 @@ use futures_util::stream::iter;
 use crate::engine::adopt::known::{Known, Misfit};
 use crate::engine::adopt::park::{Held, park};
 use crate::engine::adopt::trial::{Trial, try_run};
-use crate::engine::advance::launch::{LOADS, launch_claimed};
+use crate::engine::advance::launch::{LOADS, begins_later, launch_claimed};
 use crate::engine::code::code_of;
 use crate::engine::inner::{Inner, now};
 use crate::engine::pace::Pace;
@@ -83,6 +83,8 @@ pub(crate) struct Found {
     /// Runs that their queues give to this program's code from now on.
     pub(crate) recoded: usize,
     parked: Vec<(RunId, Fault)>,
+    /// Those that do not fit, and that may not begin yet.
+    early: Vec<(RunId, Fault)>,
 }
 
 impl Found {
@@ -91,10 +93,16 @@ impl Found {
             let fits = self.fits;
             tracing::info!(target: "aether::engine", fits, "open runs of other code fit this program; it adopts them as they wake");
         }
-        let Some((run, fault)) = self.parked.first() else { return };
-        let parked = self.parked.len();
-        tracing::warn!(target: "aether::engine", parked, %run, %fault,
-            "open runs do not fit this program and are parked; `Engine::parked` lists them");
+        if let Some((run, fault)) = self.parked.first() {
+            let parked = self.parked.len();
+            tracing::warn!(target: "aether::engine", parked, %run, %fault,
+                "open runs do not fit this program and are parked; `Engine::parked` lists them");
+        }
+        if let Some((run, fault)) = self.early.first() {
+            let early = self.early.len();
+            tracing::warn!(target: "aether::engine", early, %run, %fault,
+                "runs that begin later do not fit this program; it parks them when they are due");
+        }
     }
 }
 
@@ -120,7 +128,7 @@ async fn look(inner: &Arc<Inner>, full: bool) -> Result<Found, StoreError> {
         let is_last = page.len() < LIST;
         while !page.is_empty() && inner.takes_runs() {
             let rest = page.split_off(PAGE.min(page.len()));
-            treat(inner, std::mem::replace(&mut page, rest), &mut found).await?;
+            treat(inner, std::mem::replace(&mut page, rest), false, &mut found).await?;
             // To try many runs takes long, and whoever answers one of them waits for it.
             adopt_asked(inner).await?;
         }
@@ -137,13 +145,14 @@ async fn look(inner: &Arc<Inner>, full: bool) -> Result<Found, StoreError> {
 /// Looks at the runs that somebody waits for.
 async fn adopt_asked(inner: &Arc<Inner>) -> Result<(), StoreError> {
     for run in inner.adoptions.take_asked() {
-        adopt_now(inner, &run).await?;
+        adopt_now(inner, &run, false).await?;
     }
     Ok(())
 }
 
 /// Looks at one run under other code now, due or not: claims or parks it, or leaves it to its queue under this program's code.
-pub(crate) async fn adopt_now(inner: &Arc<Inner>, run: &RunId) -> Result<Found, StoreError> {
+/// One that may not begin yet is left alone, unless it is `wanted` before.
+pub(crate) async fn adopt_now(inner: &Arc<Inner>, run: &RunId, wanted: bool) -> Result<Found, StoreError> {
     let shared = &inner.shared;
     let mut found = Found::default();
     let Some(record) = shared.store.run(run).await?.filter(|record| !record.status.is_terminal()) else {
@@ -153,12 +162,17 @@ pub(crate) async fn adopt_now(inner: &Arc<Inner>, run: &RunId) -> Result<Found, 
         return Ok(found);
     }
     let due = RunRecord { wake_at: Some(now(inner)), ..record };
-    treat(inner, vec![due], &mut found).await?;
+    treat(inner, vec![due], wanted, &mut found).await?;
     Ok(found)
 }
 
-/// Tries the runs of a page, and claims or parks them.
-async fn treat(inner: &Arc<Inner>, page: Vec<RunRecord>, found: &mut Found) -> Result<(), StoreError> {
+/// Tries the runs of a page, and claims or parks them; those that may not begin yet only where they are `wanted` before.
+async fn treat(
+    inner: &Arc<Inner>,
+    page: Vec<RunRecord>,
+    wanted: bool,
+    found: &mut Found,
+) -> Result<(), StoreError> {
     let shared = &inner.shared;
     // To try many takes long, in which workers come and go.
     let elsewhere = shared.store.serving_elsewhere(&shared.worker).await?;
@@ -176,7 +190,19 @@ async fn treat(inner: &Arc<Inner>, page: Vec<RunRecord>, found: &mut Found) -> R
     for (known, record) in tried {
         let Some(known) = known else { continue };
         let due = record.wake_at.is_some_and(|at| at <= now(inner));
+        // To park it would take the time from it, and in a queue its first turn.
+        let is_early = !wanted && !known.begun && begins_later(inner, &record).is_some();
+        if is_early && !(due && is_asked_to_end(inner, &record.id).await) {
+            match known.misfit {
+                None => found.fits += 1,
+                Some(misfit) if !record.parked => found.early.push((record.id, misfit.fault)),
+                Some(_) => {}
+            }
+            continue;
+        }
         match known.misfit {
+            // It is asked to end, and has not begun: that needs none of its code.
+            Some(_) if is_early => fits.push(record.id),
             None => {
                 found.fits += 1;
                 // A run of which this program has no code is one whose steps are undone: no turn is granted to that here.
@@ -207,7 +233,7 @@ async fn treat(inner: &Arc<Inner>, page: Vec<RunRecord>, found: &mut Found) -> R
             Some(_) => {}
         }
     }
-    found.claimed += claim_fitting(inner, fits).await?;
+    found.claimed += claim_fitting(inner, fits, wanted).await?;
     found.parked.extend(park_all(inner, misfits).await?);
     // Last: who holds the lock of a queue keeps nothing else back.
     match recode(inner, queued, &elsewhere).await {
@@ -272,9 +298,9 @@ async fn known_or_tried(inner: &Arc<Inner>, record: &RunRecord) -> Option<Known>
     }
     adoptions.tried.fetch_add(1, Ordering::Relaxed);
     match try_run(inner, record).await {
-        Ok(Trial { position, needs, code, misfit, .. }) => {
+        Ok(Trial { position, begun, needs, code, misfit, .. }) => {
             let misfit = misfit.map(|fault| Misfit { fault, needs });
-            let known = Known { position, lasting: false, code, misfit };
+            let known = Known { position, lasting: false, begun, code, misfit };
             adoptions.known().insert(record.id.clone(), known.clone());
             Some(known)
         }
@@ -347,7 +373,7 @@ async fn claim(inner: &Arc<Inner>, runs: Vec<RunId>) -> Result<Vec<Lease>, Store
 }
 
 /// Claims and launches runs that this program's code fits, as far as there is room.
-async fn claim_fitting(inner: &Arc<Inner>, mut runs: Vec<RunId>) -> Result<usize, StoreError> {
+async fn claim_fitting(inner: &Arc<Inner>, mut runs: Vec<RunId>, wanted: bool) -> Result<usize, StoreError> {
     runs.truncate(inner.room_for(runs.len()));
     if runs.is_empty() {
         return Ok(0);
@@ -357,7 +383,7 @@ async fn claim_fitting(inner: &Arc<Inner>, mut runs: Vec<RunId>) -> Result<usize
     let claimed = leases.len();
     inner.adoptions.count_adopted(claimed);
     // As far as the scheduler is concerned they are claimed; whoever wants one of them at once waits for it.
-    join_all(launch_claimed(inner, leases, admission)).await;
+    join_all(launch_claimed(inner, leases, wanted, admission)).await;
     Ok(claimed)
 }
 
@@ -380,7 +406,7 @@ async fn park_all(
             None => others.push(lease),
         }
     }
-    let _tasks = launch_claimed(inner, others, admission.clone());
+    let _tasks = launch_claimed(inner, others, false, admission.clone());
     Ok(join_all(parked).await.into_iter().flatten().collect())
 }
 

@@ -42,6 +42,8 @@ pub(crate) struct Known {
     pub(crate) position: Position,
     /// It holds while the run is parked, whatever is appended meanwhile: the run went on live here and then did not fit.
     pub(crate) lasting: bool,
+    /// The run's workflow has run, as far as that is recorded.
+    pub(crate) begun: bool,
     /// This program's code for it.
     pub(crate) code: Option<CodeId>,
     pub(crate) misfit: Option<Misfit>,
@@ -92,7 +94,11 @@ impl Adoptions {
         lasting: bool,
     ) {
         let misfit = Some(Misfit { fault: fault.clone(), needs: Some(needs.clone()) });
-        self.known().insert(run.clone(), Known { position, lasting, code: None, misfit });
+        let mut known = self.known();
+        // One that was not tried before was advanced.
+        let begun = known.get(run).is_none_or(|known| known.begun);
+        known.insert(run.clone(), Known { position, lasting, begun, code: None, misfit });
+        drop(known);
         self.some.store(true, Ordering::Release);
     }
 

@@ -30,6 +30,8 @@ use crate::vocabulary::id::{CodeId, Position, RunId};
 pub(crate) struct Trial {
     /// The length of the journal that was replayed.
     pub(crate) position: Position,
+    /// Whether the run's workflow has run, as far as that is recorded.
+    pub(crate) begun: bool,
     /// The code that recorded the run last.
     pub(crate) needs: Option<RunCode>,
     /// This program's code for it.
@@ -61,10 +63,10 @@ fn cannot_go_on(inner: &Inner, run: &RunId, recorded: &mut Read) -> Option<Fault
 pub(crate) async fn try_run(inner: &Arc<Inner>, record: &RunRecord) -> Result<Trial, Fault> {
     let run = &record.id;
     let mut recorded = recorded(inner, run).await?;
-    let (position, needs) = (recorded.next, Some(recorded.code.clone()));
+    let (position, begun, needs) = (recorded.next, recorded.begun, Some(recorded.code.clone()));
     let linked = inner.linked(&recorded.code);
     let code = linked.as_ref().map(|linked| code_of(linked.def));
-    let found = |misfit| Ok(Trial { position, needs, code, misfit, fails: None });
+    let found = |misfit| Ok(Trial { position, begun, needs, code, misfit, fails: None });
     // Before anything else: the workflow's code is over, and need not even be linked.
     if recorded.unwinding.is_some() || recorded.end.is_some() {
         return found(cannot_go_on(inner, run, &mut recorded));
@@ -74,7 +76,7 @@ pub(crate) async fn try_run(inner: &Arc<Inner>, record: &RunRecord) -> Result<Tr
         return found(Some(lacking));
     };
     // A replay asks for them, and reads none of their values.
-    let begun: Vec<_> = recorded.history.begun().cloned().collect();
+    let commands: Vec<_> = recorded.history.begun().cloned().collect();
     let adopts = is_under_other_code(record, &recorded, &run_code(linked.def));
     let workflow = recorded.created.workflow.clone();
     // A task of its own: trials of several runs use all threads.
@@ -93,7 +95,7 @@ pub(crate) async fn try_run(inner: &Arc<Inner>, record: &RunRecord) -> Result<Tr
     };
     match tried {
         Ok(Ok(Ok(None))) => {
-            found(begun.iter().find_map(|record| unreadable_edit(&inner.shared, run, record)))
+            found(commands.iter().find_map(|record| unreadable_edit(&inner.shared, run, record)))
         }
         Ok(Ok(Ok(Some(message)))) => {
             let fails =

@@ -32,9 +32,9 @@ use crate::run::fault::Fault;
 use crate::run::log;
 use crate::run::program::Completion;
 use crate::sched::{JoinHandle, mutated};
-use crate::store::append::StatusChange;
+use crate::store::append::{END_REQUESTS, StatusChange};
 use crate::store::error::{AppendError, StoreError};
-use crate::store::records::{Lease, RunRecord};
+use crate::store::records::{Lease, Message, RunRecord};
 use crate::vocabulary::code::RunCode;
 use crate::vocabulary::contract::Status;
 use crate::vocabulary::environment::later;
@@ -51,10 +51,12 @@ pub(crate) const AFTER_STOP: Duration = Duration::from_secs(60);
 /// Longest wait between two tries to release a run.
 const LONGEST_WAIT: Duration = Duration::from_secs(5);
 
-/// Reads and launches runs that were just claimed, each in a task of its own.
+/// Reads and launches runs that were just claimed, each in a task of its own. Of those that may not begin yet only such as are
+/// `wanted` before.
 pub(crate) fn launch_claimed(
     inner: &Arc<Inner>,
     leases: Vec<Lease>,
+    wanted: bool,
     admission: Admission,
 ) -> Vec<JoinHandle<()>> {
     // Each of them must become a task or be released. A lease that gets lost here is renewed with all the others and
@@ -66,7 +68,7 @@ pub(crate) fn launch_claimed(
             if former_claim_is_over(&engine, &lease.run).await {
                 // A long journal does not hold up the runs that are due after it, nor the scheduler.
                 let _slot = engine.load_slots.acquire().await;
-                recover(&engine, lease).await;
+                recover(&engine, lease, wanted).await;
             }
             drop(place);
             drop(admission);
@@ -76,10 +78,9 @@ pub(crate) fn launch_claimed(
 }
 
 /// Resumes a run from its journal.
-async fn recover(inner: &Arc<Inner>, lease: Lease) {
+async fn recover(inner: &Arc<Inner>, lease: Lease, wanted: bool) {
     let record = lease.run.clone();
     let (id, epoch) = (record.id.clone(), record.epoch);
-    let only_to_end = ends_only(inner, &lease.run);
     if !inner.takes_runs() && !mutated("launched-while-stopping") {
         return release_run(inner, &id, epoch, Fault::ShutDown { run: id.clone() }).await;
     }
@@ -93,7 +94,15 @@ async fn recover(inner: &Arc<Inner>, lease: Lease) {
     });
     match loaded {
         Ok(launch) => {
-            let launch = only_to_end.limit(launch);
+            // A former build woke it for any message.
+            if !wanted
+                && !launch.begun
+                && let Some(begins) = begins_later(inner, &record)
+                && !launch.origin.inbox.iter().any(is_end_request)
+            {
+                return give_back(inner, &id, epoch, begins).await;
+            }
+            let launch = ends_only(inner, &record, launch.begun).limit(launch);
             let is_launched = launch_run(inner, launch).is_some();
             // Where it is not, and nothing stops here, this worker has a later claim or gives this one back: it is over.
             if !is_launched && !inner.takes_runs() {
@@ -138,6 +147,15 @@ async fn former_claim_is_over(inner: &Arc<Inner>, claimed: &RunRecord) -> bool {
 /// How often it is looked at.
 const FORMER_LOOK: Duration = Duration::from_millis(2);
 
+/// From when on the run may begin, where that is later than now.
+pub(crate) fn begins_later(inner: &Inner, run: &RunRecord) -> Option<Timestamp> {
+    run.terms.not_before.filter(|begins| *begins > inner.shared.environment.now())
+}
+
+fn is_end_request(message: &Message) -> bool {
+    END_REQUESTS.contains(&message.topic.as_str())
+}
+
 /// What a claim without a slot allows.
 enum Permitted {
     All,
@@ -146,16 +164,18 @@ enum Permitted {
     End(RunId),
 }
 
-/// Whether a claim allows no more than to end the run: it waits in a queue, and its first turn was not granted, or too late.
-fn ends_only(inner: &Inner, run: &RunRecord) -> Permitted {
+/// Whether a claim allows no more than to end the run: it waits in a queue, and its first turn was not granted, or too late, or
+/// to a worker whose code it did not fit. `begun`: its workflow has run.
+fn ends_only(inner: &Inner, run: &RunRecord, begun: bool) -> Permitted {
+    let started = run.queue.started_at;
     match run.terms.expires_at {
         _ if run.terms.queue.is_none() => Permitted::All,
         // A worker with other code may have claimed it for its turn before it looked at the time.
-        Some(at) if run.next <= 1 && run.queue.started_at.is_some_and(|started| at <= started) => {
-            Permitted::Expire(at)
-        }
-        _ if run.queue.started_at.is_some() => Permitted::All,
+        Some(at) if !begun && started.is_some_and(|started| at <= started) => Permitted::Expire(at),
+        // Or had its turn, and parked it.
+        _ if started.is_some() && (begun || !run.parked) => Permitted::All,
         Some(at) if at <= inner.shared.environment.now() => Permitted::Expire(at),
+        _ if started.is_some() => Permitted::All,
         _ => Permitted::End(run.id.clone()),
     }
 }
@@ -175,7 +195,7 @@ impl Permitted {
 /// caller releases the run; where a later claim of this worker advances it, or this very one does, or this one is given back;
 /// and where the runtime has ended, and with it this worker's leases do.
 pub(crate) fn launch_run(inner: &Arc<Inner>, launch: Launch) -> Option<Arc<Run>> {
-    let Launch { origin, workflow, input, parent, needs, lacks, expired, unwinding, beginning } = launch;
+    let Launch { origin, workflow, input, parent, needs, lacks, expired, unwinding, beginning, .. } = launch;
     let (is_takeover, events, is_claimed) = (origin.epoch > 1, origin.next, origin.read_since.is_some());
     let run = Run::new(Arc::clone(&inner.shared), origin);
     let cell = inner.cell(&run.id);
@@ -373,6 +393,11 @@ pub(crate) async fn release_run(inner: &Arc<Inner>, run: &RunId, epoch: Epoch, f
     }
     // Before the release: after it the run may be claimed at once, and that claim clears the cell.
     inner.cell(run).set(Some(RunEnd::Stopped(fault)));
+    give_back(inner, run, epoch, wake_at).await;
+}
+
+/// Gives a run back to the store, due at `wake_at`.
+async fn give_back(inner: &Arc<Inner>, run: &RunId, epoch: Epoch, wake_at: Timestamp) {
     if let Err(error) = inner.shared.store.release(run, epoch, wake_at).await
         && !mutated("released-once")
     {

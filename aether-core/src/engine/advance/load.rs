@@ -42,6 +42,8 @@ pub(crate) struct Launch {
     pub(crate) parent: Option<RunId>,
     /// The code that recorded it last.
     pub(crate) needs: RunCode,
+    /// Whether its workflow has run, as far as that is recorded.
+    pub(crate) begun: bool,
     /// That its workflow is not linked: it can only be ended.
     pub(crate) lacks: Option<Fault>,
     /// How far the undoing of its steps had come when it was interrupted.
@@ -98,6 +100,7 @@ pub(crate) async fn load(inner: &Arc<Inner>, lease: Lease) -> Result<Launch, Fau
         input: recovered.created.input,
         parent: recovered.created.parent,
         needs: recovered.code,
+        begun: recovered.begun,
         lacks,
         expired: None,
         unwinding: recovered.unwinding,

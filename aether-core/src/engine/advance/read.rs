@@ -28,6 +28,8 @@ pub(crate) struct Read {
     /// The code that recorded it last.
     pub(crate) code: RunCode,
     pub(crate) parked: bool,
+    /// Whether its workflow has run, as far as that is recorded.
+    pub(crate) begun: bool,
     pub(crate) next: u64,
     pub(crate) generation: Generation,
     pub(crate) history: History,
@@ -86,6 +88,7 @@ struct Journal {
     began: Option<Position>,
     created: Option<RunCreated>,
     recorded: RecordedCode,
+    begun: bool,
     generation: Generation,
     open_waits: OpenWaits,
     obligations: Obligations,
@@ -139,6 +142,11 @@ fn cuts_off(event: &Event) -> bool {
     }
 }
 
+/// Whether the workflow ran when this was recorded: it was not only created, claimed or parked.
+fn is_of_workflow(event: &Event) -> bool {
+    !matches!(event, Event::RunCreated(_) | Event::RunRequeued(_) | Event::RunParked(_))
+}
+
 impl Journal {
     async fn add(&mut self, store: &dyn Store, run: &RunId, frames: &[StoredFrame]) -> Result<(), Fault> {
         let Some(first) = frames.first() else { return Ok(()) };
@@ -170,6 +178,7 @@ impl Journal {
             *self = Self { chained: self.chained, ..Self::default() };
         }
         let _the_sum_counts = self.open_waits.apply(at, &event);
+        self.begun |= is_of_workflow(&event);
         self.recorded.apply(&event);
         if let Some(end) = self.end.take() {
             self.fold(end);
@@ -236,6 +245,7 @@ impl Journal {
             created,
             code,
             parked,
+            begun: self.begun,
             next: self.chained.next(),
             generation: Generation { began, ..self.generation },
             history: self.history.finish(),

@@ -98,7 +98,8 @@ pub(super) async fn complete(
     if is_gathered {
         store.remove_keyed_start(&start.name, start.revision).await?;
     } else {
-        put_created(inner, start, record).await?;
+        let began = existing.as_ref().map_or_else(|| now(inner), |run| run.created_at);
+        put_created(inner, start, record, began).await?;
     }
     Ok(Completed::Created(existing))
 }
@@ -150,8 +151,8 @@ async fn settle_refused(
     record: StartRecord,
 ) -> Result<bool, StoreError> {
     let store = &inner.shared.store;
-    if store.run(&record.run).await?.is_some() {
-        return put_created(inner, start, record).await.map(|()| false);
+    if let Some(run) = store.run(&record.run).await? {
+        return put_created(inner, start, record, run.created_at).await.map(|()| false);
     }
     match record.replaces.clone() {
         Some(run) => put_holder(inner, start, StartRecord { run, ..record }).await?,
@@ -160,10 +161,18 @@ async fn settle_refused(
     Ok(true)
 }
 
-/// Notes that the run of a record is there. What it replaces is asked to end before that: the note forgets it.
-async fn put_created(inner: &Arc<Inner>, start: &KeyedStart, record: StartRecord) -> Result<(), StoreError> {
+/// Notes that the run of a record is there, and began then. What it replaces is asked to end before that: the note forgets it.
+async fn put_created(
+    inner: &Arc<Inner>,
+    start: &KeyedStart,
+    record: StartRecord,
+    began: Timestamp,
+) -> Result<(), StoreError> {
     end_replaced(inner, &record).await?;
-    put_holder(inner, start, record).await
+    // Not by a clock that was ahead.
+    let began = began.min(now(inner));
+    let until = record.window.map(|window| later(began, window)).or(record.until);
+    put_holder(inner, start, StartRecord { until, ..record }).await
 }
 
 /// Writes which run has the key.

@@ -11,6 +11,7 @@ use jiff::Timestamp;
 use crate::engine::inner::{Inner, now};
 use crate::engine::keyed::complete::{HELD, bring_back, complete, put};
 use crate::engine::keyed::record::{Stage, Standing, StartRecord};
+use crate::engine::steady_clock::STEADY;
 use crate::store::error::StoreError;
 use crate::store::queues::{DueStarts, KeyedStart};
 use crate::vocabulary::environment::{Environment, later};
@@ -125,6 +126,10 @@ async fn complete_due(inner: &Arc<Inner>, start: &KeyedStart) -> Result<(), Stor
         }
         Stage::Decided | Stage::Refused => {
             complete(inner, start, record, &admission).await?;
+        }
+        // Its window may be over by nothing but this clock.
+        Stage::Created if record.until.is_some() && !inner.steady.is_steady(&*inner.shared.environment) => {
+            put(inner, start, &record, later(now(inner), STEADY)).await?;
         }
         Stage::Created if record.until.is_some() || record.standing(inner).await? == Standing::Over => {
             inner.shared.store.remove_keyed_start(&start.name, start.revision).await?;

@@ -53,8 +53,11 @@ pub(super) struct StartRecord {
     pub(super) traceparent: Option<String>,
     #[serde(default)]
     pub(super) terms: StartTerms,
-    /// When the window ends, or the gathering at the latest.
+    /// When the window ends, or the gathering at the latest. Before the run is there it is an estimate of the first.
     pub(super) until: Option<Timestamp>,
+    /// How long the window is. It begins with the run; former builds had it begin before that.
+    #[serde(default)]
+    pub(super) window: Option<Duration>,
     /// The run that is to be cancelled for this one.
     pub(super) replaces: Option<RunId>,
     /// For how long a run of gathered inputs may wait for its first turn: it begins to wait when nothing can follow. Former builds
@@ -78,6 +81,7 @@ impl StartRecord {
             traceparent: new.traceparent.clone(),
             terms: new.terms.clone(),
             until: None,
+            window: None,
             replaces: None,
             expires_within: None,
             noted_at: None,
@@ -188,6 +192,7 @@ mod tests {
             traceparent: None,
             terms: StartTerms::default(),
             until: Some(at(until)),
+            window: None,
             replaces: None,
             expires_within: None,
             noted_at: Some(at(noted_at)),

@@ -217,13 +217,19 @@ impl Attempt<'_> {
 
     async fn dedup(&self, window: Duration, found: Found) -> Ended {
         let mut record = StartRecord::new(Stage::Decided, self.new);
-        record.until = Some(later(now(self.inner), window));
+        (record.window, record.until) = (Some(window), Some(later(now(self.inner), window)));
         let Some((held, start)) = found else { return self.propose(record, 0).await };
-        if held.until.is_none_or(|until| until <= now(self.inner)) {
+        let is_past = held.until.is_none_or(|until| until <= now(self.inner));
+        // Before its run is there, a window has not begun, however long the way to that takes.
+        if is_past && held.stage != Stage::Decided {
             return self.propose(record, start.revision).await;
         }
         match held.standing(self.inner).await? {
-            Standing::NotCreated => self.help(&start, held).await,
+            Standing::NotCreated => match self.help(&start, held).await? {
+                // Nobody here can begin it, and it has had its time.
+                Some(KeyedEnd::Held(_)) if is_past => self.propose(record, start.revision).await,
+                ended => Ok(ended),
+            },
             Standing::Open | Standing::Over => Ok(Some(KeyedEnd::Run(held.run, None))),
         }
     }

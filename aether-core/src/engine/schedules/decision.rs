@@ -45,8 +45,8 @@ fn decided_until(schedule: &ScheduleRecord, cron: &Cron, now: Timestamp) -> Time
     if last.starts_at() > now { newest - SignedDuration::from_nanos(1) } else { now }
 }
 
-/// Decides the ticks that are due at `now`; `None` when none is, or the one that is waits. `open`: the run of the newest
-/// tick has not ended.
+/// Decides the ticks that are due at `now`; `None` when none is, or the one that is to be started waits. `open`: the run of the
+/// newest tick has not ended.
 pub(super) fn decide(
     schedule: &ScheduleRecord,
     cron: &Cron,
@@ -54,7 +54,7 @@ pub(super) fn decide(
     open: bool,
 ) -> Option<ScheduleRecord> {
     let (overlap, catch_up) = (schedule.spec.overlap, schedule.spec.catch_up);
-    if schedule.paused || schedule.starts_at() > now || (open && waits(overlap)) {
+    if schedule.paused || schedule.starts_at() > now {
         return None;
     }
     let until = decided_until(schedule, cron, now);
@@ -82,17 +82,20 @@ pub(super) fn decide(
     let rest = newest.get(starts).copied();
     aim(&mut decided, cron, rest.unwrap_or_else(|| cron.due_after(until)));
     newest.truncate(starts);
+    // Started before a clock was set back, and perhaps deleted since.
+    let has_started = |at: &Timestamp| {
+        let is_it = |tick: &Tick| tick.at == *at && tick.outcome == TickOutcome::Started;
+        schedule.recent.iter().any(is_it)
+    };
+    newest.retain(|at| !has_started(at));
+    if open && waits(overlap) && !newest.is_empty() {
+        return None;
+    }
     if open && overlap == Overlap::Skip {
         for at in newest {
             decided.keep(Tick { at, until: at, outcome: TickOutcome::Overlapped, noted_at: Some(now) });
         }
     } else {
-        // Started before a clock was set back, and perhaps deleted since.
-        let has_started = |at: &Timestamp| {
-            let is_it = |tick: &Tick| tick.at == *at && tick.outcome == TickOutcome::Started;
-            schedule.recent.iter().any(is_it)
-        };
-        newest.retain(|at| !has_started(at));
         decided.last = newest.last().copied().or(decided.last);
         decided.starting = newest;
     }

@@ -11,10 +11,10 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 
-use crate::engine::inner::{Engine, now};
+use crate::engine::inner::{Engine, Inner, now};
 use crate::engine::schedules::decision::{aim, cron_of, settle};
 use crate::engine::schedules::error::ScheduleError;
-use crate::engine::schedules::handle::{Schedule, change, find, run_id};
+use crate::engine::schedules::handle::{Schedule, find, replace, run_id};
 use crate::engine::schedules::ticking::is_open;
 use crate::policy::cron::Cron;
 use crate::run::program::RegisteredWorkflow;
@@ -345,26 +345,37 @@ impl<'e, W: Workflow> IntoFuture for NewSchedule<'e, W> {
             let store = &inner.shared.store;
             let is_new = store.schedule(&name).await?.is_none() && store.put_schedule(first, 0).await?;
             if !is_new {
-                let former = find(inner, &name).await?;
-                // Where that cannot be read, nothing is started beside it.
-                let open =
-                    ticks(&former.spec) != ticks(&spec) && is_open(inner, &former).await.unwrap_or(true);
-                change(inner, &name, |schedule| {
-                    let ticks_differ = ticks(&schedule.spec) != ticks(&spec);
-                    // A zone that this machine does not know says nothing of what is due.
-                    if ticks_differ && let Ok(former) = cron_of(&schedule.spec) {
-                        *schedule = settle(schedule, &former, created_at, open);
-                    }
-                    schedule.spec = spec.clone();
-                    let next = if ticks_differ { next } else { schedule.next };
-                    aim(schedule, &cron, next);
-                })
-                .await?;
+                while !redeclare(inner, &name, &spec, &cron).await? {}
             }
             inner.wake_ticking.notify_one();
             Ok(Schedule::new(inner.clone(), &name))
         })
     }
+}
+
+/// Changes a schedule to what is declared now; `false` where another change came in between. What is due by the former
+/// declaration is decided by how this very record stands.
+async fn redeclare(
+    inner: &Inner,
+    name: &str,
+    spec: &ScheduleSpec,
+    cron: &Cron,
+) -> Result<bool, ScheduleError> {
+    let old = find(inner, name).await?;
+    let (mut new, now) = (old.clone(), now(inner));
+    if ticks(&old.spec) != ticks(spec) {
+        // A zone that this machine does not know says nothing of what is due.
+        if let Ok(former) = cron_of(&old.spec) {
+            // Where that cannot be read, nothing is started beside it.
+            let open = is_open(inner, &old).await.unwrap_or(true);
+            new = settle(&old, &former, now, open);
+        }
+        new.next = cron.due_after(now);
+    }
+    new.spec = spec.clone();
+    let next = new.next;
+    aim(&mut new, cron, next);
+    replace(inner, &old, new).await
 }
 
 /// What says when a schedule ticks.

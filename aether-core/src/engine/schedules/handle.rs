@@ -56,8 +56,8 @@ impl Schedule {
     }
 
     /// Starts nothing from now on, until [`Schedule::resume`]: ticks that are due and not started are missed. Runs that were
-    /// started go on; one that a worker is about to start at this moment may still be. Pausing a paused schedule does
-    /// nothing.
+    /// started go on, also where a tick was to end them. One that a worker is about to start, or to end, at this very moment
+    /// may still be. Pausing a paused schedule does nothing.
     ///
     /// # Errors
     /// [`ScheduleError::Unknown`] when it was removed.
@@ -210,15 +210,23 @@ pub(super) async fn change(
         let old = find(inner, name).await?;
         let mut new = old.clone();
         edit(&mut new);
-        if new == old {
-            return Ok(());
-        }
-        let replaces = old.revision;
-        new.revision = replaces + 1;
-        if inner.shared.store.put_schedule(new, replaces).await? {
+        if replace(inner, &old, new).await? {
             return Ok(());
         }
     }
+}
+
+/// Writes a schedule in place of the one that it was made of; says whether that was still there.
+pub(super) async fn replace(
+    inner: &Inner,
+    old: &ScheduleRecord,
+    mut new: ScheduleRecord,
+) -> Result<bool, ScheduleError> {
+    if new == *old {
+        return Ok(true);
+    }
+    new.revision = old.revision + 1;
+    Ok(inner.shared.store.put_schedule(new, old.revision).await?)
 }
 
 /// The workflow that a schedule starts, where it is linked here: of the same name and in the same module. A newer version

@@ -160,12 +160,19 @@ async fn advance(
     if !schedule.starting.is_empty() {
         return start_decided(inner, &schedule, admission).await.map(|()| true);
     }
-    let cron = cron_of(&schedule.spec)?;
-    let open = is_open(inner, &schedule).await?;
-    if open {
-        end_earlier(inner, &schedule).await?;
+    let (cron, now) = (cron_of(&schedule.spec)?, now(inner));
+    let Some(mut decided) = decide(&schedule, &cron, now, false) else { return Ok(false) };
+    // An earlier run is in the way only of a tick that is started for the first time.
+    if let Some(&tick) = decided.starting.first()
+        && schedule.last != Some(tick)
+        && is_open(inner, &schedule).await?
+    {
+        if !end_earlier(inner, &schedule, tick).await? {
+            return Ok(true);
+        }
+        let Some(overlapping) = decide(&schedule, &cron, now, true) else { return Ok(false) };
+        decided = overlapping;
     }
-    let Some(mut decided) = decide(&schedule, &cron, now(inner), open) else { return Ok(false) };
     decided.revision = schedule.revision + 1;
     if inner.shared.store.put_schedule(decided.clone(), schedule.revision).await? {
         start_decided(inner, &decided, admission).await?;
@@ -181,24 +188,33 @@ pub(super) async fn is_open(inner: &Inner, schedule: &ScheduleRecord) -> Result<
     Ok(inner.shared.store.run(&run).await?.is_some_and(|run| !run.status.is_terminal()))
 }
 
-/// Asks the run of the newest tick to end, where the schedule says so. Asking again changes nothing.
-async fn end_earlier(inner: &Arc<Inner>, schedule: &ScheduleRecord) -> Result<(), ScheduleError> {
+/// Asks the run of the newest tick to end, where the schedule says so, because `tick` is due. Asking again changes nothing.
+/// Where the schedule has been changed or removed since it was read, nobody is asked, and the answer is no.
+async fn end_earlier(
+    inner: &Arc<Inner>,
+    schedule: &ScheduleRecord,
+    tick: Timestamp,
+) -> Result<bool, ScheduleError> {
     let at_once = match schedule.spec.overlap {
         Overlap::Cancel => false,
         Overlap::Terminate => true,
-        _ => return Ok(()),
+        _ => return Ok(true),
     };
-    let Some(last) = schedule.last.filter(|_| !schedule.paused) else { return Ok(()) };
-    let (reason, actor) =
-        (format!("the tick of {} is due", schedule.next), format!("schedule {}", schedule.name));
+    let Some(last) = schedule.last else { return Ok(true) };
+    let (reason, actor) = (format!("the tick of {tick} is due"), format!("schedule {}", schedule.name));
     let run = run_id(&schedule.name, last)?;
+    // Last of all: who was paused since then knows nothing of what an operator has done meanwhile.
+    let current = inner.shared.store.schedule(&schedule.name).await?;
+    if current.is_none_or(|current| current.revision != schedule.revision) {
+        return Ok(false);
+    }
     match send_end_request(inner, &run, &EndRequest { reason, actor }, at_once).await {
         // It was purged since it was found open.
-        Ok(_) | Err(SendError::Store(StoreError::UnknownRun { .. })) => Ok(()),
+        Ok(_) | Err(SendError::Store(StoreError::UnknownRun { .. })) => Ok(true),
         Err(SendError::Store(error)) => Err(error.into()),
         Err(error) => {
             tracing::warn!(target: "aether::engine", %run, %error, "a schedule cannot end the run of its earlier tick");
-            Ok(())
+            Ok(true)
         }
     }
 }

@@ -97,6 +97,11 @@ impl Run {
         may_go_on && is_free && record.wake_at.is_some_and(|at| at > beyond)
     }
 
+    /// Whether it has not begun, and begins at a time: a message is kept until then.
+    fn begins_at_a_time(&self) -> bool {
+        self.record.status == Status::Pending && self.record.terms.not_before.is_some()
+    }
+
     pub(super) fn wake(&mut self, at: Timestamp) {
         if !self.record.status.is_terminal() {
             self.record.wake_at = Some(self.record.wake_at.map_or(at, |wake_at| wake_at.min(at)));
@@ -388,9 +393,12 @@ impl Content {
             return Ok(Sent::RunEnded(run.record.status));
         }
         message.seq = seq;
-        run.wake(message.at);
+        let asks_to_end = END_REQUESTS.contains(&&*message.topic);
+        if asks_to_end || !run.begins_at_a_time() {
+            run.wake(message.at);
+        }
         let is_new = run.record.terms.queue.is_some() && run.record.queue.started_at.is_none();
-        if is_new && END_REQUESTS.contains(&&*message.topic) {
+        if is_new && asks_to_end {
             run.lapses_at = Some(run.lapses_at.map_or(message.at, |at| at.min(message.at)));
         }
         run.inbox.push(message);

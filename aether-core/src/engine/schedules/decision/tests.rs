@@ -92,6 +92,24 @@ fn an_open_run_skips_delays_or_allows_the_next() {
     assert_eq!(open(Overlap::Allow), Some((vec![1], vec![], 2)));
 }
 
+/// A tick that is not started does not wait for an open run, and is skipped for its own reason.
+#[test]
+fn an_open_run_is_in_the_way_only_of_what_is_started() {
+    use Overlap::{Cancel, Skip, Terminate, Wait};
+    for overlap in [Wait, Cancel, Terminate] {
+        let late = hourly(overlap, CatchUp::None);
+        assert_eq!(decision(&late, "01:00:30", true), None);
+        assert_eq!(decision(&late, "01:01:30", true), Some((vec![], vec!["Missed 1-1".into()], 2)));
+    }
+    for overlap in [Skip, Wait, Cancel, Terminate] {
+        let mut again = hourly(overlap, CatchUp::Last);
+        (again.next, again.last) = (at("01:00:00"), Some(at("01:00:00")));
+        let tick = at("01:00:00");
+        again.keep(Tick { at: tick, until: tick, outcome: TickOutcome::Started, noted_at: None });
+        assert_eq!(decision(&again, "01:00:00", true), Some((vec![], vec!["Started 1-1".into()], 2)));
+    }
+}
+
 #[test]
 fn what_was_skipped_in_a_row_is_kept_as_one_and_the_list_is_short() {
     let mut schedule = hourly(Overlap::Skip, CatchUp::Last);
