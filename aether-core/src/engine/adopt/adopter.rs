@@ -25,7 +25,8 @@ use crate::store::append::END_REQUESTS;
 use crate::store::codes::{DefinitionRecord, ForeignRuns, Recode};
 use crate::store::error::StoreError;
 use crate::store::records::{ClaimRequest, Lease, RunRecord};
-use crate::store::workers::Serving;
+use crate::store::workers::{Serving, SilentWorker};
+use crate::vocabulary::contract::Status;
 use crate::vocabulary::environment::later;
 use crate::vocabulary::id::{Position, RunId};
 use crate::vocabulary::payload::Payload;
@@ -172,10 +173,11 @@ async fn treat(inner: &Arc<Inner>, page: Vec<RunRecord>, found: &mut Found) -> R
         .buffered(LOADS)
         .collect()
         .await;
+    let silent = inner.watch().silent();
     let (mut fits, mut queued, mut misfits) = (Vec::new(), Vec::new(), HashMap::new());
     for (known, record) in tried {
         let Some(known) = known else { continue };
-        let due = record.wake_at.is_some_and(|at| at <= now(inner));
+        let due = record.wake_at.is_some_and(|at| at <= now(inner)) || is_taken_over(&record, &silent);
         match known.misfit {
             None => {
                 found.fits += 1;
@@ -217,6 +219,12 @@ async fn treat(inner: &Arc<Inner>, page: Vec<RunRecord>, found: &mut Found) -> R
         }
     }
     Ok(())
+}
+
+/// Whether a silent worker was advancing the run: it is due, whatever the clock said when it was created or claimed.
+fn is_taken_over(record: &RunRecord, silent: &[SilentWorker]) -> bool {
+    record.status == Status::Running
+        && record.owner.as_ref().is_some_and(|owner| silent.iter().any(|silent| silent.id == *owner))
 }
 
 /// Whether only its queue can give the run its next turn.
