@@ -94,6 +94,10 @@ impl Database {
 }
 
 async fn look(conn: &Connection, business_key: &str) -> Result<Option<Reservation>, OpError> {
+    // No row can hold this character, and no statement can be asked with it.
+    if business_key.contains('\0') {
+        return Ok(None);
+    }
     let found = conn.query_opt(RESERVATION, &[&shard(business_key), &business_key]).await?;
     found.as_ref().map(reservation).transpose()
 }

@@ -294,7 +294,8 @@ static FOREIGN_OPEN: std::sync::LazyLock<String> = std::sync::LazyLock::new(|| {
     format!("WITH RECURSIVE {} {} ORDER BY c.place", codes_in("runs", "f.status < 3"), select("", found))
 });
 
-/// As [`FOREIGN_OPEN`], by what is due, and by what silent workers hold.
+/// As [`FOREIGN_OPEN`], by what is due, and by what silent workers hold: what they were advancing is due, whatever the time of
+/// a message to it.
 static FOREIGN_DUE: std::sync::LazyLock<String> = std::sync::LazyLock::new(|| {
     let found = "(SELECT c.* FROM (
             SELECT o.shard, o.id, o.place FROM codes k
@@ -315,7 +316,7 @@ static FOREIGN_DUE: std::sync::LazyLock<String> = std::sync::LazyLock::new(|| {
             LEFT JOIN workers w ON w.id = s.id
             JOIN runs o ON o.owner = s.id
             LEFT JOIN due q ON q.shard = o.shard AND q.run = o.id
-            WHERE coalesce(w.renewals, 0) = s.renewals AND (q.wake_at IS NULL OR q.wake_at <= $4)
+            WHERE coalesce(w.renewals, 0) = s.renewals AND (q.wake_at IS NULL OR q.wake_at <= $4 OR o.status = 1)
                 AND o.status < 3 AND NOT o.parked AND o.code <> ALL($1) AND o.place > $2) c
         ORDER BY c.place LIMIT $3::int8) c JOIN runs r ON r.shard = c.shard AND r.id = c.id";
     let codes = codes_in("due", "f.queue IS NULL");
@@ -354,7 +355,7 @@ static FOREIGN_WINDOW: std::sync::LazyLock<String> = std::sync::LazyLock::new(||
     format!(
         "WITH RECURSIVE {},
         near AS MATERIALIZED (SELECT f.* FROM codes k CROSS JOIN LATERAL (
-                SELECT o.code, o.shard, o.id, o.place, o.owner, o.parked FROM runs o
+                SELECT o.code, o.shard, o.id, o.place, o.owner, o.parked, o.status FROM runs o
                 WHERE o.code <= k.code AND (o.code, o.place) > (k.code, $2::int8) AND o.status < 3
                 ORDER BY o.code, o.place LIMIT $7::int8) f
             WHERE k.code IS NOT NULL AND k.code <> ALL($1::text[])),
@@ -365,7 +366,8 @@ static FOREIGN_WINDOW: std::sync::LazyLock<String> = std::sync::LazyLock::new(||
         (SELECT n.shard, n.id, n.place FROM near n CROSS JOIN seen LEFT JOIN due q ON q.shard = n.shard AND q.run = n.id
             WHERE NOT n.parked AND (seen.place IS NULL OR n.place <= seen.place)
                 AND ((n.owner IS NULL AND q.wake_at <= $4::int8)
-                    OR ((n.owner IN (SELECT id FROM silent)) IS TRUE AND (q.wake_at IS NULL OR q.wake_at <= $4)))
+                    OR ((n.owner IN (SELECT id FROM silent)) IS TRUE
+                        AND (q.wake_at IS NULL OR q.wake_at <= $4 OR n.status = 1)))
             ORDER BY n.place LIMIT $3::int8)
         UNION ALL SELECT NULL, NULL, place FROM seen",
         codes_in("runs", "f.status < 3")

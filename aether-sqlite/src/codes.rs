@@ -186,6 +186,18 @@ fn foreign_sql(is_due: bool) -> String {
         ""
     };
     let columns = &*row::RUN_IN_RUNS;
+    // One that was being advanced is due, whatever the time of its claim.
+    let taken_over = if is_due {
+        format!(
+            "UNION ALL
+            SELECT {columns} FROM silent CROSS JOIN aether_runs AS runs INDEXED BY aether_runs_held
+            ON runs.owner = silent.worker
+            WHERE runs.status = 'running' AND (runs.wake_at > ?4 OR runs.wake_at IS NULL) AND runs.parked = 0
+                AND runs.code NOT IN (SELECT value FROM json_each(?1)) AND runs.no > ?2"
+        )
+    } else {
+        String::new()
+    };
     format!(
         "WITH RECURSIVE present(code) AS (
             SELECT min(code) FROM aether_runs INDEXED BY aether_runs_code WHERE {open}
@@ -200,7 +212,8 @@ fn foreign_sql(is_due: bool) -> String {
             WHERE present.code NOT IN (SELECT value FROM json_each(?1)) AND runs.no > ?2 {due} {parked}
             UNION ALL
             SELECT {columns} FROM aether_runs AS runs INDEXED BY aether_runs_parked
-            WHERE runs.parked = 1 AND runs.code IN (SELECT value FROM json_each(?1)) AND runs.no > ?2 {due} {parked})
+            WHERE runs.parked = 1 AND runs.code IN (SELECT value FROM json_each(?1)) AND runs.no > ?2 {due} {parked}
+            {taken_over})
          ORDER BY no LIMIT ?3"
     )
 }

@@ -7,11 +7,13 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use aether::engine::Environment;
+use aether::id::{CodeId, WorkerId};
 use aether::prelude::*;
 use aether::retention::Retention;
 use aether::schedule::{CatchUp, Overlap, TickOutcome};
+use aether::store::journal::Frame;
 use aether::store::memory::MemoryStore;
-use aether::store::{DueStarts, RunFilter, Store as _};
+use aether::store::{Created, DueStarts, NewRun, RunFilter, Store as _};
 use aether::view::Status;
 use aether_testing::SimEnvironment;
 use jiff::{SignedDuration, Timestamp};
@@ -115,6 +117,44 @@ async fn a_schedule_ticks_on() {
     assert!(has_run(&store, "2026-01-02T01:00:00Z").await && has_run(&store, "2026-01-02T02:00:00Z").await);
     let next = schedule.record().await.unwrap().next;
     assert_eq!(next.to_string(), "2026-01-02T03:00:00Z");
+}
+
+/// Its worker has died, and only a program with other code is there.
+#[tokio::test(start_paused = true)]
+async fn a_run_that_was_begun_by_a_clock_that_was_ahead_is_adopted_from_a_dead_worker() {
+    let made = MemoryStore::new();
+    let (clock, engine) = begin(&made).await;
+    let run = engine.start::<ahead_sum>(vec![1, 2]).id("sum").await.unwrap();
+    assert_eq!(run.result().await.unwrap(), 3);
+    engine.shutdown().await.unwrap();
+    let record = made.run(run.id()).await.unwrap().unwrap();
+    let created = &made.load(run.id(), 0).await.unwrap()[0];
+    let (store, worker) = (MemoryStore::new(), WorkerId::from("gone".to_owned()));
+    store.register(&worker, MINUTE, Vec::new()).await.unwrap();
+    let new = NewRun {
+        id: record.id.clone(),
+        workflow: record.workflow,
+        version: record.version,
+        code: CodeId::of("elsewhere", "ahead_sum", record.version, "0011223344556677"),
+        digest: record.digest,
+        parent: None,
+        labels: record.labels,
+        traceparent: None,
+        frame: Frame { text: created.text.clone(), count: created.count },
+        at: clock.now() + DAY,
+        owner: Some(worker),
+        parent_epoch: None,
+        terms: record.terms,
+    };
+    assert_eq!(store.create(new).await, Ok(Created::New));
+    let (_clock, engine) = begin(&store).await;
+    let ended = async || store.run(&record.id).await.unwrap().unwrap().status.is_terminal();
+    let until = tokio::time::Instant::now() + HOUR;
+    while !ended().await {
+        assert!(tokio::time::Instant::now() < until, "it waits for a clock that is a day ahead");
+        sleep(MINUTE).await;
+    }
+    engine.shutdown().await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,6 +1,7 @@
 //! Business keys: the identity of an irreversible call, and the refusal of a call whose key is taken.
 //!
 //! Promise: a refused call names the call that holds the key; only what the step takes as arguments distinguishes calls.
+//! What a store gets is short enough for an index, and has no character that some store cannot keep.
 
 use futures_util::FutureExt as _;
 
@@ -10,7 +11,25 @@ use crate::store::ledger::{LedgerEntry, Reservation, STORE_WIDE};
 use crate::store::reserve::{Holder, Reserved, holder, reserve};
 use crate::vocabulary::failure::{KeyHolder, StepError};
 use crate::vocabulary::outcome::Outcome;
-use crate::vocabulary::payload::{Answered, Digest, PayloadError};
+use crate::vocabulary::payload::{Answered, Digest, Payload, PayloadError};
+
+/// The longest key of a step that is kept as it is, in bytes: Postgres indexes texts of 2,700 bytes, with run and path.
+const LONGEST: usize = 1_024;
+/// What is left of the beginning of a longer one, in bytes.
+const KEPT: usize = 256;
+/// Stands between that and the digest of the whole.
+const CUT: &str = "…sha256:";
+
+/// What is kept in the place of a key that is too long or holds U+0000: its beginning and its digest. `None` for all others.
+/// One that looks as if it were cut is cut, too, so that no two keys share a text.
+fn cut(key: &str) -> Result<Option<String>, PayloadError> {
+    if key.len() <= LONGEST && !key.contains('\0') && !key.contains(CUT) {
+        return Ok(None);
+    }
+    let digest = Digest::of(&Payload::encode(&key)?)?;
+    let start = key.get(..key.floor_char_boundary(KEPT)).unwrap_or_default().replace('\0', "\u{FFFD}");
+    Ok(Some(format!("{start}{CUT}{}", digest.as_str())))
+}
 
 /// The key of a step within its run: `<run>/<path>:<key>`. All three may hold both separators, so that two calls could
 /// share a text. Where it is not read as what it was made of, a text with the lengths of the parts takes its place; it
@@ -79,7 +98,7 @@ impl StepCall {
             return Ok(None);
         }
         let key = match self.ask_body(|body| body.business_key(&self.args))? {
-            Some(key) => key,
+            Some(key) => cut(&key)?.unwrap_or(key),
             // Only of the arguments that the step takes: a model must not get a new key by inventing an argument.
             None => Digest::of(&self.ask_body(|body| body.canonical_args(&self.args))?)?.as_str().to_owned(),
         };
@@ -96,12 +115,14 @@ impl StepCall {
     /// The call that holds the key which a former build made of these arguments, where it made another one and another call
     /// holds it.
     async fn holder_of_former_key(&self) -> Option<Holder> {
-        if !matches!(self.ask_body(|body| body.business_key(&self.args)), Ok(None)) {
-            return None;
-        }
-        let former = Digest::former(&self.ask_body(|body| body.canonical_args(&self.args)).ok()?)?;
+        let former = match self.ask_body(|body| body.business_key(&self.args)).ok()? {
+            Some(key) => cut(&key).ok()?.map(|_| key)?,
+            None => Digest::former(&self.ask_body(|body| body.canonical_args(&self.args)).ok()?)?
+                .as_str()
+                .to_owned(),
+        };
         let (_in_flight, run) = (self.run.in_flight(), &self.run);
-        let key = self.key_of(former.as_str());
+        let key = self.key_of(&former);
         let found = run.insist(|| holder(&*run.shared.store, &run.id, &key).boxed()).await?;
         let is_own = found.run == run.id && found.command() == self.command;
         (!is_own).then_some(found)
@@ -185,6 +206,35 @@ mod tests {
         assert_eq!(key_in_run("a", "p::s", "x/p::s:k"), "a/p::s:x/p::s:k");
         assert_eq!(key_in_run("a/p::s:x", "p::s", "k"), "8,4\ta/p::s:x/p::s:k");
         assert_eq!(key_in_store("p::s", ":t:k"), "store\t4\tp::s::t:k");
+    }
+
+    #[test]
+    fn a_key_that_a_store_may_not_be_able_to_keep_is_cut_and_stays_its_own() {
+        let long = "x".repeat(LONGEST);
+        assert_eq!(cut(&long).unwrap(), None);
+        let umlauts = "ä".repeat(10_000);
+        let of_cut = cut(&umlauts).unwrap().unwrap();
+        let mut seen = std::collections::BTreeSet::new();
+        for key in [
+            format!("{long}x"),
+            format!("{long}y"),
+            umlauts.clone(),
+            format!("{umlauts}\0"),
+            "a\0b".to_owned(),
+            "a\u{FFFD}b\0".to_owned(),
+            of_cut.clone(),
+        ] {
+            let kept = cut(&key).unwrap().unwrap();
+            assert!(kept.len() <= KEPT + 100 && !kept.contains('\0'), "{kept}");
+            assert!(seen.insert(kept), "{key:?}");
+        }
+        assert!(of_cut.starts_with("ää"), "{of_cut}");
+        let longest = key_in_run(&"r".repeat(200), "shop::orders::pay", &long);
+        assert!(longest.len() + 200 < 2_000);
+        assert_eq!(
+            key_in_fork(&key_in_run("a", "p::s", &of_cut), "a", "b"),
+            Some(key_in_run("b", "p::s", &of_cut))
+        );
     }
 
     #[test]

@@ -348,7 +348,8 @@ impl Open {
         OpenWait {
             command: self.command.clone(),
             waiting: self.waiting,
-            name: self.name.clone(),
+            // A model may have written it. Not every store can keep U+0000 outside of JSON, and the journal has it as it is.
+            name: self.name.replace('\0', "\u{FFFD}"),
             since: self.since,
             until: self.until,
             site: self.site.clone(),

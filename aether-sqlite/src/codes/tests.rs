@@ -32,6 +32,8 @@ fn runs_of_other_code_are_found_by_their_indexes() {
         ] {
             assert!(plan.contains(&step), "{step}: {plan}");
         }
+        let held = "SEARCH runs USING INDEX aether_runs_held (owner=?";
+        assert_eq!(plan.contains(held), is_due, "{plan}");
         assert!(!plan.contains("SCAN aether_runs;") && !plan.contains("SCAN runs;"), "{plan}");
     }
 }

@@ -176,6 +176,12 @@ pub async fn due_runs_of_other_code_are_listed(store: &Arc<dyn Store>) {
     create_free(store, "mine", 1, code("flow")).await;
     let held = NewRun { code: code("other"), ..new_run("held") };
     store.create(held).await.unwrap();
+    // By a worker whose clock was a day ahead; with a message of the same clock, and without.
+    for name in ["ahead", "ahead-too"] {
+        let ahead = NewRun { code: code("other"), at: at(86_400), ..new_run(name) };
+        store.create(ahead).await.unwrap();
+    }
+    store.send(&run_id("ahead-too"), super::kit::message("m", 86_401)).await.unwrap();
     for (name, wake_at) in [("due", Some(at(2))), ("asleep", None)] {
         let mut parked = Hand::create(store, name).await;
         parked.append(|append| append.code = Some(CodeChange::Parked)).await.unwrap();
@@ -187,7 +193,8 @@ pub async fn due_runs_of_other_code_are_listed(store: &Arc<dyn Store>) {
     };
     assert_eq!(foreign(store, due(9, 1)).await, ["early"], "parked runs are due for nobody");
     assert_eq!(foreign(store, due(50, 1)).await, ["early", "late"]);
-    assert_eq!(foreign(store, due(9, 0)).await, ["early", "held"], "its worker is silent");
+    let of_silent = ["early", "held", "ahead", "ahead-too"];
+    assert_eq!(foreign(store, due(9, 0)).await, of_silent, "their worker is silent");
     assert_eq!(foreign(store, ForeignRuns { limit: 1, ..due(9, 0) }).await, ["early"]);
     store.send(&run_id("asleep"), super::kit::message("m", 3)).await.unwrap();
     assert_eq!(foreign(store, due(9, 1)).await, ["early"], "a message wakes no parked run");

@@ -25,7 +25,8 @@ use crate::store::append::END_REQUESTS;
 use crate::store::codes::{DefinitionRecord, ForeignRuns, Recode};
 use crate::store::error::StoreError;
 use crate::store::records::{ClaimRequest, Lease, RunRecord};
-use crate::store::workers::Serving;
+use crate::store::workers::{Serving, SilentWorker};
+use crate::vocabulary::contract::Status;
 use crate::vocabulary::environment::later;
 use crate::vocabulary::id::{Position, RunId};
 use crate::vocabulary::payload::Payload;
@@ -186,10 +187,11 @@ async fn treat(
         .buffered(LOADS)
         .collect()
         .await;
+    let silent = inner.watch().silent();
     let (mut fits, mut queued, mut misfits) = (Vec::new(), Vec::new(), HashMap::new());
     for (known, record) in tried {
         let Some(known) = known else { continue };
-        let due = record.wake_at.is_some_and(|at| at <= now(inner));
+        let due = record.wake_at.is_some_and(|at| at <= now(inner)) || is_taken_over(&record, &silent);
         // To park it would take the time from it, and in a queue its first turn.
         let is_early = !wanted && !known.begun && begins_later(inner, &record).is_some();
         if is_early && !(due && is_asked_to_end(inner, &record.id).await) {
@@ -243,6 +245,12 @@ async fn treat(
         }
     }
     Ok(())
+}
+
+/// Whether a silent worker was advancing the run: it is due, whatever the clock said when it was created or claimed.
+fn is_taken_over(record: &RunRecord, silent: &[SilentWorker]) -> bool {
+    record.status == Status::Running
+        && record.owner.as_ref().is_some_and(|owner| silent.iter().any(|silent| silent.id == *owner))
 }
 
 /// Whether only its queue can give the run its next turn.
