@@ -89,7 +89,7 @@ fn the_time_of_a_budget_begins_with_its_first_call() {
         panic!()
     };
     assert_eq!((until, reserved.opens.len()), (Some(at(110)), 1));
-    spending.reserve(&command("0.0"), Some(&reserved), None, false);
+    spending.apply(&emitted(&command("0.0"), reserved));
     let Decision::Granted { reserved, .. } = spending.decide(&levels, Spend::CALL, at(109)) else { panic!() };
     assert!(reserved.opens.is_empty(), "it is recorded once");
     let refused = over(spending.decide(&levels, Spend::CALL, at(112)));
