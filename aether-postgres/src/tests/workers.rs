@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use aether_core::queue::Serves;
 use aether_core::store::Store as _;
 use futures_util::future::join_all;
 
@@ -87,6 +88,41 @@ async fn a_worker_that_never_came_back_is_forgotten_once_it_holds_nothing() {
     assert_eq!(table.number("SELECT count(*) FROM workers").await, 2);
     assert_eq!(table.number("SELECT count(*) FROM lost").await, 1);
     assert_eq!(table.number("SELECT count(*) FROM worker_codes").await, 1);
+}
+
+/// As on a machine that was suspended: whatever it asks for first says again what it can do.
+#[tokio::test]
+async fn a_worker_that_comes_back_after_it_was_forgotten_is_known_again_with_all_it_can_do() {
+    for renews in [true, false] {
+        let table = Table::lay().await;
+        let lease = Duration::from_millis(400);
+        let serves = Serves { queues: None, others: false };
+        table.database.register(&worker("w"), lease, &[code("flow"), code("other")]).await.unwrap();
+        table.database.serve(&worker("w"), &serves).await.unwrap();
+        let gone = "UPDATE workers SET seen_at = clock_timestamp() - interval '2 days'";
+        table.client.batch_execute(gone).await.unwrap();
+        let another = table.another().await;
+        another.register(&worker("new"), LEASE, &[]).await.unwrap();
+        assert_eq!(table.number("SELECT count(*) FROM worker_codes").await, 0, "it is forgotten");
+        tokio::time::sleep(lease / 2).await;
+        if renews {
+            // More than once: it is told only where it is not known.
+            for _ in 0..2 {
+                table.database.renew(&worker("w"), lease, &[]).await.unwrap();
+            }
+        } else {
+            table.database.claim(&request("w", 1)).await.unwrap();
+        }
+        let known = another.known_workers().await.unwrap();
+        let back = known.iter().find(|known| known.id == worker("w")).unwrap();
+        let mut codes = back.codes.clone();
+        codes.sort_unstable();
+        assert_eq!((codes, &back.serves), (vec![code("flow"), code("other")], &serves), "renews: {renews}");
+        // Who has retired does not come back.
+        table.database.retire(&worker("w")).await.unwrap();
+        table.database.renew(&worker("w"), lease, &[]).await.unwrap();
+        assert_eq!(table.number("SELECT count(*) FROM worker_codes").await, 0);
+    }
 }
 
 #[tokio::test]
