@@ -105,7 +105,7 @@ static UNAWARE: LazyLock<String> = LazyLock::new(|| {
             AND (EXISTS (SELECT FROM pg_stat_get_activity(w.backend) a
                     WHERE a.backend_start IS NULL OR a.backend_start = w.backend_start)
                 OR (w.backend_start < pg_postmaster_start_time() AND pg_postmaster_start_time()
-                    > clock_timestamp() - coalesce(w.lease, 0) * interval '2 microseconds'))"
+                    > clock_timestamp() - least(coalesce(w.lease, 0), 86400000000) * interval '2 microseconds'))"
     )
 });
 

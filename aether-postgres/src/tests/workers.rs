@@ -188,6 +188,21 @@ async fn a_session_that_outlives_its_machine_is_not_waited_for_for_ever() {
 }
 
 #[tokio::test]
+async fn a_former_owner_whose_lease_is_for_ever_is_known_as_well() {
+    let table = Table::lay().await;
+    table.database.register(&worker("w"), Duration::MAX, &[code("flow")]).await.unwrap();
+    table.run("run", Some("w"), 0).await;
+    table.database.claim(&takeover("me", 1, "w", 0)).await.unwrap();
+    // Also where only a restart of the server speaks for it.
+    for session in
+        ["backend = backend", "backend = 0, backend_start = pg_postmaster_start_time() - interval '1 hour'"]
+    {
+        table.client.batch_execute(&format!("UPDATE workers SET {session} WHERE id = 'w'")).await.unwrap();
+        assert_eq!(table.database.unaware_owners(&run_id("run")).await, Ok(vec![worker("w")]), "{session}");
+    }
+}
+
+#[tokio::test]
 async fn after_a_restart_of_the_server_a_former_owner_has_two_leases_to_come_back() {
     let table = Table::lay().await;
     table.database.register(&worker("w"), LEASE, &[code("flow")]).await.unwrap();
