@@ -31,7 +31,7 @@ pub(crate) const GONE: &str =
 /// So long a worker that was not seen, and whose session is open, may be a process that is paused: it may outlive one whose
 /// machine is gone.
 const PAUSED: &str =
-    "greatest(interval '60 seconds', least(coalesce(w.lease, 0), 86400000000) * interval '4 microseconds')";
+    "(interval '60 seconds' + least(coalesce(w.lease, 0), 86400000000) * interval '4 microseconds')";
 
 /// The session of this statement. It is open as long as the process of its worker is there, whether or not that is paused:
 /// the kernel closes it with the process.

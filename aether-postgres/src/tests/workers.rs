@@ -178,13 +178,17 @@ async fn a_session_that_outlives_its_machine_is_not_waited_for_for_ever() {
     table.database.claim(&takeover("me", 1, "w", 0)).await.unwrap();
     let unaware = async || table.database.unaware_owners(&run_id("run")).await.unwrap();
     assert_eq!(unaware().await, [worker("w")]);
-    // Paused for long: its session is open.
-    let paused = "UPDATE workers SET seen_at = clock_timestamp() - interval '200 seconds' WHERE id = 'w'";
-    table.client.batch_execute(paused).await.unwrap();
-    assert_eq!(unaware().await, [worker("w")]);
-    let silent = "UPDATE workers SET seen_at = clock_timestamp() - interval '250 seconds' WHERE id = 'w'";
-    table.client.batch_execute(silent).await.unwrap();
-    assert_eq!(unaware().await, []);
+    // Paused for long: its session is open. With a lease of 15 s, and of a minute.
+    for (lease, seconds, known) in
+        [(15, 90, true), (15, 115, true), (15, 125, false), (60, 290, true), (60, 310, false)]
+    {
+        let paused = format!(
+            "UPDATE workers SET lease = {lease} * 1000000::int8, seen_at = clock_timestamp() - interval '{seconds} seconds'
+             WHERE id = 'w'"
+        );
+        table.client.batch_execute(&paused).await.unwrap();
+        assert_eq!(!unaware().await.is_empty(), known, "{seconds} s with a lease of {lease} s");
+    }
 }
 
 #[tokio::test]
