@@ -6,7 +6,8 @@
 //!
 //! A send whose answer was lost with its connection is made again, and then finds its own message. A message of the same
 //! id, topic and time counts as its own, and the caller is told [`Sent::Delivered`], not [`Sent::Duplicate`]. So another
-//! caller that sends the same message at the same microsecond may be told that, too, where the message is there once.
+//! caller that sends the same message at the same microsecond may be told that, too, where the message is there once. It also
+//! holds where the run is in another database by then.
 
 use std::sync::LazyLock;
 
@@ -110,13 +111,17 @@ impl Doors {
 }
 
 impl Database {
-    /// See [`Store::send`](aether_core::store::Store::send).
-    pub(crate) async fn send(&self, run: &RunId, message: &Message) -> Result<Sent, StoreError> {
+    /// See [`Store::send`](aether_core::store::Store::send). `lost` is kept from one database to the next.
+    pub(crate) async fn send(
+        &self,
+        run: &RunId,
+        message: &Message,
+        lost: &LostAnswer,
+    ) -> Result<Sent, StoreError> {
         let of = shard(run.as_str());
         let at = row::micros(message.at);
         let is_request = END_REQUESTS.contains(&message.topic.as_str());
         let sql = if is_request { &SEND_END_REQUEST } else { &SEND };
-        let lost = LostAnswer::default();
         let asking = self.asking();
         let _alone = asking.waits_for("turn to send to its bucket", self.doors.enter(of)).await?;
         ask!(at asking, |conn| {

@@ -88,7 +88,10 @@ pub(crate) async fn purge(
         let Some(key) = &row.business_key else { continue };
         at!(shared, key, |db| db.seal(&row))?;
     }
-    at!(shared, run.as_str(), |db| db.delete(run, head.place))
+    let lost = LostAnswer::default();
+    let deleted = at!(shared, run.as_str(), |db| db.delete(run, head.place, &lost))?;
+    // Where the answer to a try was lost, that one may have deleted it; and then it was not moved.
+    Ok(if lost.happened() { Purged::Deleted } else { deleted })
 }
 
 impl Database {
@@ -135,13 +138,17 @@ impl Database {
         })
     }
 
-    pub(crate) async fn delete(&self, run: &RunId, place: i64) -> Result<Purged, StoreError> {
-        let lost = LostAnswer::default();
+    /// [`Purged::Unknown`] where it is not in this database, also where a try did that whose answer was lost.
+    pub(crate) async fn delete(
+        &self,
+        run: &RunId,
+        place: i64,
+        lost: &LostAnswer,
+    ) -> Result<Purged, StoreError> {
         let of = shard(run.as_str());
         ask!(self, |conn| {
-            let deleted = lost.noting(conn.query_opt(DELETE, &[&of, &run.as_str(), &place]).await)?.is_some();
-            // Where the answer to the try before was lost, that one may have deleted it.
-            Ok(if deleted || lost.happened() { Purged::Deleted } else { Purged::Unknown })
+            let deleted = lost.noting(conn.query_opt(DELETE, &[&of, &run.as_str(), &place]).await)?;
+            Ok(deleted.map_or(Purged::Unknown, |_| Purged::Deleted))
         })
     }
 }

@@ -24,6 +24,7 @@ use jiff::Timestamp;
 
 use crate::clock::LastPlace;
 use crate::database::Database;
+use crate::error::LostAnswer;
 use crate::notices::Notices;
 use crate::opening::Opening;
 use crate::options::PostgresOptions;
@@ -465,7 +466,11 @@ impl Store for PostgresStore {
 
     fn send(&self, run: &RunId, message: Message) -> BoxFuture<'_, Result<Sent, StoreError>> {
         let run = run.clone();
-        Box::pin(async move { at!(self.shared, run.as_str(), |db| db.send(&run, &message)) })
+        Box::pin(async move {
+            // The message of a try whose answer was lost may be in another database by now.
+            let lost = LostAnswer::default();
+            at!(self.shared, run.as_str(), |db| db.send(&run, &message, &lost))
+        })
     }
 
     fn inbox(&self, run: &RunId, after: u64) -> BoxFuture<'_, Result<Vec<Message>, StoreError>> {

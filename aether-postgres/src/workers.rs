@@ -2,7 +2,8 @@
 //!
 //! Promise: a lease is a count, and no time of day: a clock that leaps takes no run from a live worker. The one time that
 //! is kept says when a worker was last there at all, by the server's clock; it decides only whose codes still count, and
-//! when a worker that never came back is forgotten.
+//! when a worker that never came back is forgotten. One that comes back after that is registered again with the first word
+//! of it.
 
 use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
@@ -30,7 +31,7 @@ pub(crate) const GONE: &str =
 /// So long a worker that was not seen, and whose session is open, may be a process that is paused: it may outlive one whose
 /// machine is gone.
 const PAUSED: &str =
-    "greatest(interval '60 seconds', least(coalesce(w.lease, 0), 86400000000) * interval '4 microseconds')";
+    "(interval '60 seconds' + least(coalesce(w.lease, 0), 86400000000) * interval '4 microseconds')";
 
 /// The session of this statement. It is open as long as the process of its worker is there, whether or not that is paused:
 /// the kernel closes it with the process.
@@ -67,11 +68,27 @@ DELETE FROM lost l USING gone WHERE l.worker = gone.id";
 static RENEW: LazyLock<[String; 2]> = LazyLock::new(|| {
     with_session(|session| {
         format!(
-            "INSERT INTO workers AS w (id, renewals, lease, backend, backend_start)
+            "WITH renewed AS (INSERT INTO workers AS w (id, renewals, lease, backend, backend_start)
                 VALUES ($1::text, greatest(1, $3::int8), $2::int8, {session})
-            ON CONFLICT (id) DO UPDATE SET renewals = greatest(w.renewals + 1, $3), lease = excluded.lease,
-                seen_at = clock_timestamp(), backend = excluded.backend, backend_start = excluded.backend_start
-            RETURNING renewals"
+                ON CONFLICT (id) DO UPDATE SET renewals = greatest(w.renewals + 1, $3), lease = excluded.lease,
+                    seen_at = clock_timestamp(), backend = excluded.backend, backend_start = excluded.backend_start
+                RETURNING renewals)
+            SELECT renewals, EXISTS (SELECT FROM worker_codes c WHERE c.worker = $1) FROM renewed"
+        )
+    })
+});
+
+/// What a worker registered with, after it was forgotten. Its row may be there again: $2 lease, $3 codes, $4 what it serves.
+static REGISTER_AGAIN: LazyLock<[String; 2]> = LazyLock::new(|| {
+    with_session(|session| {
+        format!(
+            "WITH again AS (INSERT INTO workers AS w (id, renewals, lease, serves, backend, backend_start)
+                VALUES ($1::text, 1, $2::int8, $4::text, {session})
+                ON CONFLICT (id) DO UPDATE SET serves = excluded.serves, seen_at = clock_timestamp() RETURNING id),
+            can AS (INSERT INTO worker_codes(worker, code)
+                SELECT again.id, c.code FROM again CROSS JOIN (SELECT DISTINCT code FROM unnest($3::text[]) AS k(code)) c
+                ON CONFLICT DO NOTHING)
+            SELECT id FROM again"
         )
     })
 });
@@ -88,7 +105,7 @@ static UNAWARE: LazyLock<String> = LazyLock::new(|| {
             AND (EXISTS (SELECT FROM pg_stat_get_activity(w.backend) a
                     WHERE a.backend_start IS NULL OR a.backend_start = w.backend_start)
                 OR (w.backend_start < pg_postmaster_start_time() AND pg_postmaster_start_time()
-                    > clock_timestamp() - coalesce(w.lease, 0) * interval '2 microseconds'))"
+                    > clock_timestamp() - least(coalesce(w.lease, 0), 86400000000) * interval '2 microseconds'))"
     )
 });
 
@@ -131,33 +148,75 @@ fn presence(lease: Duration) -> Duration {
     (lease / 4).min(PRESENCE)
 }
 
-/// The workers of this process, with how often the database is to hear of each, and when it last did.
+/// What a worker of this process registered with.
+#[derive(Clone, Debug)]
+struct Registration {
+    lease: Duration,
+    codes: Vec<CodeId>,
+    /// As its row has it.
+    serves: Option<String>,
+}
+
+/// A worker of this process.
+#[derive(Debug)]
+struct Known {
+    /// How often the database is to hear of it, and when it last did.
+    pause: Duration,
+    said: Instant,
+    registration: Option<Registration>,
+}
+
+/// The workers of this process.
 #[derive(Debug, Default)]
-pub(crate) struct Present(Mutex<HashMap<WorkerId, (Duration, Instant)>>);
+pub(crate) struct Present(Mutex<HashMap<WorkerId, Known>>);
 
 impl Present {
     /// Whether it is time to say that a worker is there.
     fn is_due(&self, worker: &WorkerId) -> bool {
         let mut known = self.known();
         let now = Instant::now();
-        let (pause, said) = known.entry(worker.clone()).or_insert((PRESENCE, now));
-        let is_due = now.duration_since(*said) >= *pause || *said == now;
+        let new = || Known { pause: PRESENCE, said: now, registration: None };
+        let known = known.entry(worker.clone()).or_insert_with(new);
+        let is_due = now.duration_since(known.said) >= known.pause || known.said == now;
         if is_due {
-            *said = now;
+            known.said = now;
         }
         is_due
     }
 
     /// The database has just heard of a worker.
     fn heard(&self, worker: &WorkerId, lease: Duration) {
-        self.known().insert(worker.clone(), (presence(lease), Instant::now()));
+        let (pause, said) = (presence(lease), Instant::now());
+        let mut known = self.known();
+        let new = || Known { pause, said, registration: None };
+        let known = known.entry(worker.clone()).or_insert_with(new);
+        (known.pause, known.said) = (pause, said);
+    }
+
+    fn registered(&self, worker: &WorkerId, lease: Duration, codes: &[CodeId]) {
+        self.heard(worker, lease);
+        if let Some(known) = self.known().get_mut(worker) {
+            known.registration = Some(Registration { lease, codes: codes.to_vec(), serves: None });
+        }
+    }
+
+    /// What a worker serves from now on.
+    pub(crate) fn serves(&self, worker: &WorkerId, serves: String) {
+        if let Some(registration) = self.known().get_mut(worker).and_then(|known| known.registration.as_mut())
+        {
+            registration.serves = Some(serves);
+        }
+    }
+
+    fn registration(&self, worker: &WorkerId) -> Option<Registration> {
+        self.known().get(worker)?.registration.clone()
     }
 
     fn forget(&self, worker: &WorkerId) {
         self.known().remove(worker);
     }
 
-    fn known(&self) -> MutexGuard<'_, HashMap<WorkerId, (Duration, Instant)>> {
+    fn known(&self) -> MutexGuard<'_, HashMap<WorkerId, Known>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -185,18 +244,29 @@ impl Database {
         lease: Duration,
         codes: &[CodeId],
     ) -> Result<bool, StoreError> {
-        let codes: Vec<_> = codes.iter().map(CodeId::as_str).collect();
+        let named: Vec<_> = codes.iter().map(CodeId::as_str).collect();
         let is_new = ask!(self, |conn| {
             conn.execute(FORGET, &[]).await?;
             let new = conn
-                .query_opt(self.sessioned(&REGISTER), &[&worker.as_str(), &lease_micros(lease), &codes])
+                .query_opt(self.sessioned(&REGISTER), &[&worker.as_str(), &lease_micros(lease), &named])
                 .await?;
             Ok(new.is_some())
         })?;
         if is_new {
-            self.present.heard(worker, lease);
+            self.present.registered(worker, lease, codes);
         }
         Ok(is_new)
+    }
+
+    /// Registers a worker of this process that was forgotten because it was away for long, such as on a machine that was
+    /// suspended: without its codes nobody would leave it its runs.
+    async fn register_again(&self, conn: &Connection, worker: &WorkerId) -> Result<(), OpError> {
+        let Some(Registration { lease, codes, serves }) = self.present.registration(worker) else {
+            return Ok(());
+        };
+        let codes: Vec<_> = codes.iter().map(CodeId::as_str).collect();
+        let params: [Param<'_>; 4] = [&worker.as_str(), &lease_micros(lease), &codes, &serves];
+        conn.execute(self.sessioned(&REGISTER_AGAIN), &params).await.map(drop)
     }
 
     /// A session tells of a process only where the process has it for itself.
@@ -228,7 +298,12 @@ impl Database {
             return;
         }
         let sql = "UPDATE workers SET seen_at = clock_timestamp() WHERE id = $1::text";
-        let said: Result<u64, StoreError> = ask!(self, |conn| conn.execute(sql, &[&worker.as_str()]).await);
+        let said: Result<(), StoreError> = ask!(self, |conn| {
+            if conn.execute(sql, &[&worker.as_str()]).await? == 0 {
+                self.register_again(conn, worker).await?;
+            }
+            Ok(())
+        });
         if let Err(error) = said {
             tracing::debug!(%worker, %error, "the database could not be told that a worker is there");
         }
@@ -306,6 +381,11 @@ impl Database {
                 None => {
                     let params: [Param<'_>; 3] = [&worker.as_str(), &lease_micros(lease), &number];
                     let renewed = conn.query_opt(self.sessioned(&RENEW), &params).await?;
+                    if let Some(row) = &renewed
+                        && !get::<bool>(row, 1)?
+                    {
+                        self.register_again(conn, worker).await?;
+                    }
                     *counted.insert(renewed.map_or(Ok(number), |row| get(&row, 0))?)
                 }
             };

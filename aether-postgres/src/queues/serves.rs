@@ -44,10 +44,10 @@ impl Database {
     /// See [`Store::serve`](aether_core::store::Store::serve).
     pub(crate) async fn serve(&self, worker: &WorkerId, serves: &Serves) -> Result<(), StoreError> {
         let sql = "UPDATE workers SET serves = $2::text WHERE id = $1::text";
-        ask!(self, |conn| {
-            let text = serde_json::to_string(serves).map_err(|error| OpError::Row(error.to_string()))?;
-            conn.execute(sql, &[&worker.as_str(), &text]).await.map(drop)
-        })
+        let text = serde_json::to_string(serves)
+            .map_err(|error| OpError::Row(error.to_string()).into_store_error(&self.name))?;
+        self.present.serves(worker, text.clone());
+        ask!(self, |conn| conn.execute(sql, &[&worker.as_str(), &text]).await.map(drop))
     }
 
     /// See [`Store::serving_elsewhere`](aether_core::store::Store::serving_elsewhere).

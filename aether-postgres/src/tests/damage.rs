@@ -13,7 +13,7 @@ use aether_pg_tests::Cluster;
 
 use super::proxy::Proxy;
 use super::queues::queued;
-use super::{Table, at, message, names, options, request, run_id, worker};
+use super::{Table, at, message, names, options, request, run_id, send, worker};
 use crate::database::Database;
 
 #[tokio::test]
@@ -96,7 +96,7 @@ async fn a_damaged_run_hides_no_unread_message_of_another_one() {
     let table = Table::lay().await;
     for name in ["a", "bad", "b"] {
         table.run(name, None, 1).await;
-        table.database.send(&run_id(name), &message("m", "signal:x")).await.unwrap();
+        send(&table.database, name, &message("m", "signal:x")).await.unwrap();
     }
     let waits = "UPDATE runs SET status = 2; UPDATE runs SET labels = '{' WHERE id = 'bad'";
     table.client.batch_execute(waits).await.unwrap();

@@ -9,7 +9,7 @@ use futures_util::future::join_all;
 
 use super::proxy::Proxy;
 use super::writer::{create, new_run, status, write};
-use super::{Table, message, options, run_id};
+use super::{Table, message, options, send};
 use crate::database::Database;
 
 /// Also on a slow machine.
@@ -203,13 +203,13 @@ async fn a_connection_that_takes_no_writes_is_given_up() {
         table.number(ended).await;
         let database = table.database.clone();
         let waiting = tokio::spawn(async move { write(&database, "run", 1, |_| {}).await });
-        let sent = table.database.send(&run_id("run"), &message("m", "signal:x")).await;
+        let sent = send(&table.database, "run", &message("m", "signal:x")).await;
         let Err(StoreError::ReadOnly { reason, .. }) = sent else { panic!("{sent:?}") };
         assert!(reason.contains("this is a standby, or is set to read-only"), "{reason}");
         assert!(!waiting.is_finished());
         Cluster::shared().sql(&set("RESET default_transaction_read_only")).await;
         let written = tokio::time::timeout(SOON, waiting).await.expect("nothing is written any more");
         assert_eq!(written.unwrap().unwrap().next, 2, "portable: {portable}");
-        table.database.send(&run_id("run"), &message("m", "signal:x")).await.unwrap();
+        send(&table.database, "run", &message("m", "signal:x")).await.unwrap();
     }
 }

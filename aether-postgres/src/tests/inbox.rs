@@ -9,7 +9,7 @@ use aether_core::store::{Ack, Append, Sent, StatusChange};
 use futures_util::future::join_all;
 
 use super::writer::{status, write};
-use super::{Table, at, message, names, options, request, run_id};
+use super::{Table, at, message, names, options, request, run_id, send};
 use crate::database::Database;
 use crate::store::PostgresStore;
 
@@ -23,7 +23,7 @@ async fn a_request_to_end_waits_for_the_end_and_learns_of_it() {
         let sent = {
             let database = table.database.clone();
             let request = message(end, "cancel");
-            tokio::spawn(async move { database.send(&run_id("run"), &request).await.unwrap() })
+            tokio::spawn(async move { send(&database, "run", &request).await.unwrap() })
         };
         table.until_blocked(1).await;
         ending.batch_execute(end).await.unwrap();
@@ -43,7 +43,7 @@ async fn messages_of_many_processes_to_one_run_get_numbers_of_their_own() {
         let database = if n % 3 == 0 { &table.database } else { &others[n % 2] };
         // Each id is sent twice.
         let message = message(&format!("m{}", n / 2), "signal:x");
-        async move { database.send(&run_id("run"), &message).await.unwrap() }
+        async move { send(&database, "run", &message).await.unwrap() }
     });
     let answers = join_all(sends).await;
     assert_eq!(answers.iter().filter(|sent| **sent == Sent::Delivered).count(), 30);
@@ -57,15 +57,12 @@ async fn messages_of_many_processes_to_one_run_get_numbers_of_their_own() {
 async fn a_number_is_not_used_again_after_its_message_was_consumed() {
     let table = Table::lay().await;
     table.run("run", Some("first"), 0).await;
-    table.database.send(&run_id("run"), &message("a", "signal:x")).await.unwrap();
+    send(&table.database, "run", &message("a", "signal:x")).await.unwrap();
     table.client.batch_execute("UPDATE inbox SET consumed = 1, payload = ''").await.unwrap();
-    table.database.send(&run_id("run"), &message("b", "signal:x")).await.unwrap();
+    send(&table.database, "run", &message("b", "signal:x")).await.unwrap();
     let inbox = table.database.inbox(&run_id("run"), 0).await.unwrap();
     assert_eq!(inbox.iter().map(|message| message.seq).collect::<Vec<_>>(), [2]);
-    assert_eq!(
-        table.database.send(&run_id("run"), &message("a", "signal:x")).await.unwrap(),
-        Sent::Duplicate
-    );
+    assert_eq!(send(&table.database, "run", &message("a", "signal:x")).await.unwrap(), Sent::Duplicate);
 }
 
 /// Suspends a run until a message with a higher number than `seen` comes.
@@ -122,7 +119,7 @@ async fn a_run_does_not_sleep_through_a_message_that_is_being_sent() {
     for (name, end, is_due) in [("c", "COMMIT", true), ("d", "ROLLBACK", false)] {
         // The row of a message that was seen: the suspension waits for the one that is being sent.
         table.run(name, Some("first"), 0).await;
-        table.database.send(&run_id(name), &message("seen", "signal:x")).await.unwrap();
+        send(&table.database, name, &message("seen", "signal:x")).await.unwrap();
         let sending = table.begin().await;
         send_in(&sending, name, "m").await;
         let suspended = {

@@ -9,12 +9,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aether_core::id::{CodeId, RunId, WorkerId};
-use aether_core::store::{ClaimRequest, Lease, Message, SilentWorker};
+use aether_core::store::{ClaimRequest, Lease, Message, Sent, SilentWorker, StoreError};
 use aether_pg_tests::Cluster;
 use jiff::Timestamp;
 use tokio_postgres::{Client, NoTls};
 
 use crate::database::Database;
+use crate::error::LostAnswer;
 use crate::opening::Opening;
 use crate::options::PostgresOptions;
 use crate::shard::shard;
@@ -198,4 +199,8 @@ fn message(id: &str, topic: &str) -> Message {
         payload: aether_core::payload::Payload::null(),
         at: at(7),
     }
+}
+
+async fn send(database: &Database, run: &str, message: &Message) -> Result<Sent, StoreError> {
+    database.send(&run_id(run), message, &LostAnswer::default()).await
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use aether_core::store::StoreError;
 
-use super::{Table, message, options, run_id};
+use super::{Table, message, options, run_id, send};
 
 /// Also on a slow machine, and much less than the lock is held for.
 const SOON: Duration = Duration::from_secs(30);
@@ -17,7 +17,7 @@ async fn a_call_waits_for_a_connection_and_for_its_turn_no_longer_than_its_patie
     let locking = table.begin().await;
     locking.batch_execute("LOCK TABLE inbox IN ACCESS EXCLUSIVE MODE").await.unwrap();
     let database = table.database.clone();
-    let sending = tokio::spawn(async move { database.send(&run_id("run"), &message("m", "signal:x")).await });
+    let sending = tokio::spawn(async move { send(&database, "run", &message("m", "signal:x")).await });
     table.until_blocked(1).await;
     let run = run_id("run");
     let looked =
@@ -25,8 +25,9 @@ async fn a_call_waits_for_a_connection_and_for_its_turn_no_longer_than_its_patie
     let Err(StoreError::Unavailable { reason, .. }) = looked else { panic!("{looked:?}") };
     assert!(reason.starts_with("no connection became free in "), "{reason}");
     let second = message("n", "signal:x");
-    let sent =
-        tokio::time::timeout(SOON, table.database.send(&run, &second)).await.expect("it waits for ever");
+    let sent = tokio::time::timeout(SOON, send(&table.database, run.as_str(), &second))
+        .await
+        .expect("it waits for ever");
     assert!(matches!(sent, Err(StoreError::Unavailable { .. })), "{sent:?}");
     // What was sent to the server is not cut off.
     assert!(!sending.is_finished());

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use aether_core::queue::Serves;
 use aether_core::store::Store as _;
 use futures_util::future::join_all;
 
@@ -89,6 +90,41 @@ async fn a_worker_that_never_came_back_is_forgotten_once_it_holds_nothing() {
     assert_eq!(table.number("SELECT count(*) FROM worker_codes").await, 1);
 }
 
+/// As on a machine that was suspended: whatever it asks for first says again what it can do.
+#[tokio::test]
+async fn a_worker_that_comes_back_after_it_was_forgotten_is_known_again_with_all_it_can_do() {
+    for renews in [true, false] {
+        let table = Table::lay().await;
+        let lease = Duration::from_millis(400);
+        let serves = Serves { queues: None, others: false };
+        table.database.register(&worker("w"), lease, &[code("flow"), code("other")]).await.unwrap();
+        table.database.serve(&worker("w"), &serves).await.unwrap();
+        let gone = "UPDATE workers SET seen_at = clock_timestamp() - interval '2 days'";
+        table.client.batch_execute(gone).await.unwrap();
+        let another = table.another().await;
+        another.register(&worker("new"), LEASE, &[]).await.unwrap();
+        assert_eq!(table.number("SELECT count(*) FROM worker_codes").await, 0, "it is forgotten");
+        tokio::time::sleep(lease / 2).await;
+        if renews {
+            // More than once: it is told only where it is not known.
+            for _ in 0..2 {
+                table.database.renew(&worker("w"), lease, &[]).await.unwrap();
+            }
+        } else {
+            table.database.claim(&request("w", 1)).await.unwrap();
+        }
+        let known = another.known_workers().await.unwrap();
+        let back = known.iter().find(|known| known.id == worker("w")).unwrap();
+        let mut codes = back.codes.clone();
+        codes.sort_unstable();
+        assert_eq!((codes, &back.serves), (vec![code("flow"), code("other")], &serves), "renews: {renews}");
+        // Who has retired does not come back.
+        table.database.retire(&worker("w")).await.unwrap();
+        table.database.renew(&worker("w"), lease, &[]).await.unwrap();
+        assert_eq!(table.number("SELECT count(*) FROM worker_codes").await, 0);
+    }
+}
+
 #[tokio::test]
 async fn a_former_owner_that_is_paused_is_known_until_it_notices_or_is_gone() {
     let table = Table::lay().await;
@@ -142,13 +178,32 @@ async fn a_session_that_outlives_its_machine_is_not_waited_for_for_ever() {
     table.database.claim(&takeover("me", 1, "w", 0)).await.unwrap();
     let unaware = async || table.database.unaware_owners(&run_id("run")).await.unwrap();
     assert_eq!(unaware().await, [worker("w")]);
-    // Paused for long: its session is open.
-    let paused = "UPDATE workers SET seen_at = clock_timestamp() - interval '200 seconds' WHERE id = 'w'";
-    table.client.batch_execute(paused).await.unwrap();
-    assert_eq!(unaware().await, [worker("w")]);
-    let silent = "UPDATE workers SET seen_at = clock_timestamp() - interval '250 seconds' WHERE id = 'w'";
-    table.client.batch_execute(silent).await.unwrap();
-    assert_eq!(unaware().await, []);
+    // Paused for long: its session is open. With a lease of 15 s, and of a minute.
+    for (lease, seconds, known) in
+        [(15, 90, true), (15, 115, true), (15, 125, false), (60, 290, true), (60, 310, false)]
+    {
+        let paused = format!(
+            "UPDATE workers SET lease = {lease} * 1000000::int8, seen_at = clock_timestamp() - interval '{seconds} seconds'
+             WHERE id = 'w'"
+        );
+        table.client.batch_execute(&paused).await.unwrap();
+        assert_eq!(!unaware().await.is_empty(), known, "{seconds} s with a lease of {lease} s");
+    }
+}
+
+#[tokio::test]
+async fn a_former_owner_whose_lease_is_for_ever_is_known_as_well() {
+    let table = Table::lay().await;
+    table.database.register(&worker("w"), Duration::MAX, &[code("flow")]).await.unwrap();
+    table.run("run", Some("w"), 0).await;
+    table.database.claim(&takeover("me", 1, "w", 0)).await.unwrap();
+    // Also where only a restart of the server speaks for it.
+    for session in
+        ["backend = backend", "backend = 0, backend_start = pg_postmaster_start_time() - interval '1 hour'"]
+    {
+        table.client.batch_execute(&format!("UPDATE workers SET {session} WHERE id = 'w'")).await.unwrap();
+        assert_eq!(table.database.unaware_owners(&run_id("run")).await, Ok(vec![worker("w")]), "{session}");
+    }
 }
 
 #[tokio::test]
