@@ -1,5 +1,6 @@
 //! Limits on steps: shared by all runs and processes of a store, waited for durably, lowered by a provider.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -268,4 +269,119 @@ async fn those_who_come_long_after_their_places_do_not_begin_together() {
     for pair in times[before..].windows(2) {
         assert!(pair[1] - pair[0] >= Duration::from_millis(5_990), "{:?}", pair[1] - pair[0]);
     }
+}
+
+/// When a wire was sent, over all engines that share it.
+#[derive(Clone, Debug, Default)]
+struct Wires {
+    at: Arc<Mutex<Vec<Instant>>>,
+    hang: Arc<AtomicBool>,
+}
+
+impl Wires {
+    fn note(&self) {
+        self.at.lock().unwrap().push(Instant::now());
+    }
+}
+
+/// Send a wire, which may never be confirmed.
+#[step(effect = "tool", limit = "wires", idempotent, on_unknown = "retry", timeout = "none")]
+async fn send_wire(cx: &mut StepCx, number: u32) -> Result<u32> {
+    let wires = cx.dep::<Wires>()?;
+    wires.note();
+    if wires.hang.load(Ordering::SeqCst) {
+        std::future::pending::<()>().await;
+    }
+    Ok(number)
+}
+
+#[workflow]
+async fn wiring(cx: &mut Cx, number: u32) -> Result<u32> {
+    Ok(send_wire(cx, number).await?)
+}
+
+/// All are in flight when their process dies, and again when the next one does.
+#[tokio::test(start_paused = true)]
+async fn calls_that_are_made_again_after_a_kill_do_not_begin_together() {
+    const RUNS: u32 = 5;
+    let (store, wires) = (MemoryStore::new(), Wires::default());
+    wires.hang.store(true, Ordering::SeqCst);
+    let world = SimEnvironment::new("2026-01-02T03:04:05Z".parse().unwrap(), 7);
+    let start = async || {
+        let builder = Engine::builder().environment(Arc::new(world.clone())).store(Arc::new(store.clone()));
+        builder.provide(wires.clone()).start().await.unwrap()
+    };
+    let engine = start().await;
+    let limit = StepLimit::new("wires").unwrap().calls(10, Duration::from_secs(60)).unwrap();
+    engine.step_limits().set(limit).await.unwrap();
+    for number in 0..RUNS {
+        engine.start::<wiring>(number).id(format!("wire-{number}")).await.unwrap();
+    }
+    let in_flight = async |count: usize| {
+        while wires.at.lock().unwrap().len() < count {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+    };
+    in_flight(5).await;
+    engine.shutdown_within(Duration::ZERO).await.unwrap();
+    let engine = start().await;
+    in_flight(10).await;
+    engine.shutdown_within(Duration::ZERO).await.unwrap();
+    wires.hang.store(false, Ordering::SeqCst);
+    let engine = start().await;
+    for number in 0..RUNS {
+        let run = engine.handle::<wiring>(&format!("wire-{number}")).await.unwrap();
+        assert_eq!(run.result().await.unwrap(), number);
+    }
+    let times = wires.at.lock().unwrap().clone();
+    assert_eq!(times.len(), 15);
+    for pair in times.windows(2) {
+        assert!(pair[1] - pair[0] >= Duration::from_millis(5_990), "{times:?}");
+    }
+    engine.shutdown().await.unwrap();
+}
+
+/// Post an entry.
+#[step(effect = "transaction", limit = "ledger", retry(max_retries = 1, delay = "1ms"))]
+async fn post_entry(cx: &mut StepCx, fails_once: bool) -> Result<u32> {
+    Calls::note(cx)?;
+    if fails_once && cx.attempt() == 0 {
+        return Err(Failure::retryable("closed").not_before(RETRY_AFTER));
+    }
+    Ok(cx.attempt())
+}
+
+#[workflow]
+async fn posting(cx: &mut Cx, fails_once: bool) -> Result<u32> {
+    Ok(post_entry(cx, fails_once).await?)
+}
+
+#[tokio::test]
+async fn a_transaction_step_waits_for_its_limit_and_for_as_long_as_its_error_asks() {
+    let (place, calls) = (Place::sqlite(), Calls::default());
+    let engine = builder(&place.store, &calls).start().await.unwrap();
+    engine.step_limits().set(per_second("ledger", 10)).await.unwrap();
+    let began = Instant::now();
+    for number in 0..3 {
+        let run = engine.start::<posting>(false).id(format!("entry-{number}")).await.unwrap();
+        assert_eq!(in_time(run.result()).await.unwrap(), 0);
+    }
+    // One at once, then one for each ninth of a second.
+    assert!(began.elapsed() >= Duration::from_millis(220), "{:?}", began.elapsed());
+    assert_eq!(Journal::read(&place.store, "entry-2").await.count("limit_awaited", "post_entry"), 1);
+
+    let started = aether::jiff::Timestamp::now();
+    let run = engine.start::<posting>(true).id("late").await.unwrap();
+    assert_eq!(in_time(run.result()).await.unwrap(), 1);
+    let journal = Journal::read(&place.store, "late").await;
+    let due = journal.events.iter().find_map(|event| match event {
+        Event::StepRetried(retried) => Some(retried.due),
+        _ => None,
+    });
+    let wait = Duration::try_from(due.unwrap().duration_since(started)).unwrap();
+    assert!(wait >= RETRY_AFTER, "{wait:?}");
+    // The limit is held for as long: it is what the other side says.
+    assert!(engine.step_limits().list().await.unwrap()[0].percent < 100);
+    engine.verify(&run_id("late")).await.unwrap();
+    engine.shutdown().await.unwrap();
 }

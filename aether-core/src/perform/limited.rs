@@ -21,9 +21,9 @@ use crate::vocabulary::net::in_net;
 const UNSAID: Duration = Duration::from_secs(1);
 
 impl StepCall {
-    /// Waits until the limit that the call names lets its next attempt through.
-    pub(crate) async fn await_limit(&mut self) {
-        let Some(name) = self.limit.clone() else { return };
+    /// Waits until the limit that the call names lets it be made. Says whether a wait was recorded for that, here or before.
+    pub(crate) async fn await_limit(&mut self) -> bool {
+        let Some(name) = self.limit.clone() else { return false };
         let attempt = self.attempt;
         let of_this = |waited: &LimitAwaited| waited.attempt == attempt && waited.limit == *name;
         let recorded = self.limited.take().filter(of_this);
@@ -32,8 +32,8 @@ impl StepCall {
         let mut waited = match recorded {
             Some(waited) => waited,
             None => match self.take_place(&name).await {
-                None => return,
-                Some(Taken { wait, .. }) if wait.is_zero() => return,
+                None => return false,
+                Some(Taken { wait, .. }) if wait.is_zero() => return false,
                 Some(Taken { wait, held_ms }) => self.note_wait(&name, wait, held_ms),
             },
         };
@@ -41,7 +41,7 @@ impl StepCall {
             self.wait_until(waited.until).await;
             self.run.still_open().await;
             // Who was told to wait while others were told to wait for longer does so, too, and keeps the distance.
-            let Some(bookings) = self.find_limit(&name).await else { return };
+            let Some(bookings) = self.find_limit(&name).await else { return true };
             let late = Duration::try_from(self.run.now().duration_since(waited.until)).unwrap_or_default();
             let (wait, held_ms) = match bookings.longer(waited.held_ms) {
                 Some((longer, held_ms)) => (longer.saturating_sub(late), held_ms),
@@ -51,10 +51,10 @@ impl StepCall {
                     took_another_place = true;
                     match self.take_place(&name).await {
                         Some(Taken { wait, held_ms }) if !wait.is_zero() => (wait, held_ms),
-                        _ => return,
+                        _ => return true,
                     }
                 }
-                None => return,
+                None => return true,
             };
             waited = self.note_wait(&name, wait, held_ms);
         }

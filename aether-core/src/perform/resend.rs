@@ -14,6 +14,7 @@ use crate::perform::body_outcome::{BodyOutcome, Lost};
 use crate::perform::call::{Next, StepCall};
 use crate::perform::retry::ASKED_AT_MOST;
 use crate::step::body::BodyError;
+use crate::store::ack::Receipt;
 use crate::store::intent::DurableIntent;
 use crate::vocabulary::environment::later;
 use crate::vocabulary::id::{IdempotencyKey, InvocationId};
@@ -121,34 +122,42 @@ impl StepCall {
         }
         self.reopen_reports();
         let resend = taken_up.or_else(|| self.next_resend());
-        let mut events = self.start_events();
-        events.push(self.resending(invocation, resend));
-        let extras = self.extras();
         resend.iter().for_each(|resend| self.failures.add_resend(resend));
-        let receipt = self.run.append_durably(events, None, extras).await;
-        if let Some(reported) = self.wait_for_resend(invocation, resend).await {
-            return reported;
+        // Where a wait for the limit is recorded behind the decision, that stands, and the wait goes on.
+        let mut decided = match self.limited {
+            Some(_) => None,
+            None => Some(self.decide_to_resend(invocation, resend).await),
+        };
+        if resend.is_some() || self.limit.is_some() {
+            if let Some(resend) = resend {
+                self.wait_until(resend.due).await;
+                // The wait counts already.
+                self.tried_since = None;
+            }
+            if self.limit.is_some() && Box::pin(self.await_limit()).await {
+                decided = None;
+            }
+            self.run.still_open().await;
+            if let Some(reported) = self.look_for_report(invocation).await {
+                return reported;
+            }
         }
+        // Said once more behind a wait for the limit: its place is used from here on, whoever goes on.
+        let receipt = match decided {
+            Some(receipt) => receipt,
+            None => self.decide_to_resend(invocation, resend).await,
+        };
         let now = self.run.shared.environment.monotonic();
         self.tried_since.get_or_insert(now);
         Next::Call(DurableIntent::reissued(key.clone(), &receipt))
     }
 
-    /// Waits until the resend is due, and until the limit that the step names lets it through; a report that came meanwhile.
-    async fn wait_for_resend(&mut self, invocation: &InvocationId, resend: Option<Resend>) -> Option<Next> {
-        if resend.is_none() && self.limit.is_none() {
-            return None;
-        }
-        if let Some(resend) = resend {
-            self.wait_until(resend.due).await;
-            // The wait counts already.
-            self.tried_since = None;
-        }
-        if self.limit.is_some() {
-            Box::pin(self.await_limit()).await;
-        }
-        self.run.still_open().await;
-        self.look_for_report(invocation).await
+    /// Records that the invocation is sent again; durable when it returns.
+    async fn decide_to_resend(&mut self, invocation: &InvocationId, resend: Option<Resend>) -> Receipt {
+        let mut events = self.start_events();
+        events.push(self.resending(invocation, resend));
+        let extras = self.extras();
+        self.run.append_durably(events, None, extras).await
     }
 
     /// Whether the invocation may be sent once more: so often in any case, and beyond that as its step's policy allows.

@@ -177,7 +177,7 @@ pub struct CommandDetails {
     pub retry_spent_ms: u64,
     /// Retries after failures without a class.
     pub unclassified_retries: u32,
-    /// The newest wait for a limit on steps.
+    /// The newest wait for a limit on steps, where the call was not made since.
     pub limited: Option<LimitAwaited>,
     /// The newest attempt at a transaction step, where its body came back.
     pub transaction: Option<TransactionFinished>,
@@ -252,12 +252,13 @@ impl CommandRecord {
             Event::CommandEmitted(e) => {
                 self.emitted = true;
                 self.input = self.input.take().or(e.input);
-                if let Some(details) = &mut self.details {
-                    details.limited = None;
-                }
+                self.use_place();
             }
             Event::StepRetried(e) => self.retry(&e),
-            Event::ToolInvocationStarted(e) => self.invoke(e.invocation, e.key, e.attempt, false),
+            Event::ToolInvocationStarted(e) => {
+                self.use_place();
+                self.invoke(e.invocation, e.key, e.attempt, false);
+            }
             Event::ToolInvocationFinished(e) => self.end_invocation(e),
             Event::ToolInvocationRefused(e) => self.invoke(e.invocation, e.key, self.failed_attempts, true),
             Event::InvocationResolved(e) => self.resolve(&e),
@@ -340,8 +341,8 @@ impl CommandRecord {
         if let Some(details) = &mut self.details {
             // Nothing is tried again.
             (details.retry_due, details.retry_spent_ms, details.unclassified_retries) = (None, 0, 0);
-            details.limited = None;
         }
+        self.use_place();
         RecordedResult::Step(result.unwrap_or(Ok(Payload::null())))
     }
 
@@ -354,6 +355,13 @@ impl CommandRecord {
         details.unclassified_retries =
             details.unclassified_retries.saturating_add(u32::from(retried.unclassified));
         details.transaction = None;
+    }
+
+    /// The call may have been made: the place that it waited for is used.
+    fn use_place(&mut self) {
+        if let Some(details) = &mut self.details {
+            details.limited = None;
+        }
     }
 
     fn invoke(&mut self, id: InvocationId, key: IdempotencyKey, attempt: u32, refused: bool) {
@@ -388,6 +396,8 @@ impl CommandRecord {
         if resolved.decision == InvocationDecision::DidNotHappen {
             self.failed_attempts = self.invocation.take().map_or(1, |known| known.attempt.saturating_add(1));
         }
+        // A wait that comes behind the decision to send it again is that of this sending.
+        self.use_place();
     }
 
     pub(super) fn new(command: CommandId) -> Self {

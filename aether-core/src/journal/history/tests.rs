@@ -9,10 +9,11 @@ use jiff::Timestamp;
 use super::*;
 use crate::journal::event::{
     AnswerRefused, ApprovalDecided, ApprovalRequested, CallbackAwaited, ChildStarted, CommandCommitted,
-    CommandEmitted, HttpRecorded, InvocationDecision, InvocationResolved, NodeFinished, NodeStarted,
-    PlanGenerated, RaceDecided, RandomRecorded, RunRequeued, RunWaiting, StateChanged, StepCommitted,
-    StepRetried, TimeRecorded, TimerFired, TimerScheduled, ToolInvocationFinished, ToolInvocationRefused,
-    ToolInvocationStarted, TransactionFinished, UuidRecorded, WaitCompleted, WaitStarted,
+    CommandEmitted, HttpRecorded, InvocationDecision, InvocationResolved, LimitAwaited, NodeFinished,
+    NodeStarted, PlanGenerated, RaceDecided, RandomRecorded, RunRequeued, RunWaiting, StateChanged,
+    StepCommitted, StepRetried, TimeRecorded, TimerFired, TimerScheduled, ToolInvocationFinished,
+    ToolInvocationRefused, ToolInvocationStarted, TransactionFinished, UuidRecorded, WaitCompleted,
+    WaitStarted,
 };
 use crate::sched::AtomicUsize;
 use crate::vocabulary::contract::Constraints;
@@ -725,4 +726,26 @@ fn of_races_within_races_what_lost_in_any_of_them_is_forgotten() {
     let places = ["0.b0.0.b1.0", "0.b0.0.b0.0", "0.b0.0", "0.b1.0", "0", "1", "1.0"];
     assert_eq!(order(&mut history, &places), ["0.b0.0.b0.0", "0.b0.0", "0", "1"]);
     assert!(history.commands.is_empty());
+}
+
+/// The place of a call that may have been made is used.
+#[test]
+fn a_wait_for_a_limit_counts_until_the_call_may_have_been_made() {
+    let waited = |attempt| {
+        let (command, limit) = (command("0:send"), "bank".to_owned());
+        Event::from(LimitAwaited { command, attempt, limit, until: second(9), held_ms: 0 })
+    };
+    let again = || resolved("0:send", InvocationDecision::Retry);
+    let mut journal = vec![waited(0)];
+    for (event, counts) in [
+        (intent("0:send", 0), false),
+        (again(), false),
+        (waited(0), true),
+        (again(), false),
+        (waited(0), true),
+    ] {
+        journal.push(event);
+        assert_eq!(record(journal.clone(), "0").details().limited.is_some(), counts, "{journal:?}");
+    }
+    assert!(record([waited(0)], "0").details().limited.is_some());
 }
