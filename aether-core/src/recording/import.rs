@@ -128,24 +128,32 @@ struct Loading<'a> {
 }
 
 impl Loading<'_> {
-    /// Appends a frame, together with the ledger row that it acquires.
+    /// Appends a frame, together with the ledger rows that it acquires: the first one in its own append, the others behind it.
+    /// Each is settled before the next one, because a later attempt has the business key that a failed one has freed.
     async fn frame(&mut self, frame: &RecordedFrame) -> Result<(), RecordingError> {
         self.at = frame.at;
         let journal = |error| RecordingError::Journal { run: self.run.run.clone(), error };
-        let mut rows = frame.read(self.next).map_err(journal)?.into_iter().filter_map(|event| match event {
+        let rows = frame.read(self.next).map_err(journal)?.into_iter().filter_map(|event| match event {
             Event::ToolInvocationStarted(e) => self.run.ledger.iter().find(|row| row.key == e.key),
             _ => None,
         });
-        let row = rows.next();
-        let stored = frame.stored();
-        let acquire = match row {
-            Some(row) => Some(Acquire { entry: self.begun(row).await?, otherwise: stored.clone() }),
-            None => None,
-        };
-        self.append(stored, acquire, None).await?;
-        match row.filter(|row| row.status != LedgerStatus::Started || row.committed) {
-            Some(row) => self.settle(row).await,
+        let mut stored = Some(frame.stored());
+        for row in rows {
+            self.row(row, stored.take().unwrap_or_else(nothing)).await?;
+        }
+        match stored {
+            Some(stored) => self.append(stored, None, None).await,
             None => Ok(()),
+        }
+    }
+
+    /// Takes over a row, in the append of the frame that begins its call.
+    async fn row(&mut self, row: &LedgerEntry, frame: Frame) -> Result<(), RecordingError> {
+        let acquire = Acquire { entry: self.begun(row).await?, otherwise: frame.clone() };
+        self.append(frame, Some(acquire), None).await?;
+        match row.status != LedgerStatus::Started || row.committed {
+            true => self.settle(row).await,
+            false => Ok(()),
         }
     }
 
@@ -154,9 +162,7 @@ impl Loading<'_> {
         let run = self.run;
         let begins = |event: &Event, row: &LedgerEntry| matches!(event, Event::ToolInvocationStarted(e) if e.key == row.key);
         for row in run.ledger.iter().filter(|row| !events.iter().any(|event| begins(event, row))) {
-            let entry = self.begun(row).await?;
-            self.append(nothing(), Some(Acquire { entry, otherwise: nothing() }), None).await?;
-            self.settle(row).await?;
+            self.row(row, nothing()).await?;
         }
         Ok(())
     }

@@ -290,11 +290,19 @@ impl RecordedCalls {
         for (key, call) in &self.own {
             if !key.starts_with(&prefix) {
                 wrong.push(format!("the history holds the call `{key}`, which is none of this run"));
-            } else if !call.is_refused && !seen.contains(&**key) {
+            } else if !call.is_refused && !seen.contains(&**key) && !self.may_be_dropped(call) {
                 wrong.push(format!("the history holds the call `{key}`, and the ledger has no row of it"));
             }
         }
         wrong
+    }
+
+    /// Whether the row of a call went with an earlier generation, whose events of it were carried over: of those of which
+    /// the outcome is known, only the ones with a business key stay.
+    fn may_be_dropped(&self, call: &Call) -> bool {
+        let is_earlier =
+            Generation::of_command(&CommandId::from(call.command.clone())) != Some(self.generation);
+        self.generation > 0 && is_earlier && !matches!(call.state, State::Begun | State::InDoubt)
     }
 
     fn differs(&self, row: &LedgerEntry, complete: bool) -> Option<String> {

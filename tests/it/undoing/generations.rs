@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use aether::prelude::*;
+use aether::recording::Masking;
 use aether::store::event::Event;
 use aether::store::ledger::LedgerStatus;
+use aether::store::{RunFilter, Store, check_integrity};
 use aether::view::Status;
 
 use super::{Stage, called, consent, ended, engine, lend_car, recorded};
@@ -150,6 +152,74 @@ async fn an_undoing_call_goes_on_under_its_key_in_a_later_generation() {
                 assert_eq!(view.uncompensated, []);
                 assert_eq!(view.illegal, Vec::<String>::new());
                 engine.verify(&run_id("later")).await.unwrap();
+                exports_whole(&engine, &place).await;
+            }
+        }
+    }
+}
+
+/// One append of such a run begins several calls: what is carried over from the generation before.
+async fn exports_whole(engine: &Engine, place: &Place) {
+    let rows = async |store: &dyn Store| {
+        let mut rows = store.entries(&run_id("later")).await.unwrap();
+        rows.iter_mut().for_each(|row| row.epoch = 1);
+        rows.sort_by(|a, b| a.key.cmp(&b.key));
+        rows
+    };
+    let report = check_integrity(&*place.store, RunFilter::new(), |_| ()).await.unwrap();
+    assert!(report.is_sound(), "{report}");
+    let recording = engine.export_with(&run_id("later"), &Masking::off()).await.unwrap();
+    for make in stores() {
+        let other = make();
+        recording.import(&*other.store).await.unwrap();
+        assert_eq!(rows(&*other.store).await, rows(&*place.store).await);
+        let report = check_integrity(&*other.store, RunFilter::new(), |_| ()).await.unwrap();
+        assert!(report.is_sound(), "{report}");
+    }
+}
+
+/// Lose two races, in each of which a pledge is returned, and continue; then both are returned, as `how` says.
+#[workflow]
+async fn undo_two_later(cx: &mut Cx, how: String, round: u32) -> Result<usize> {
+    if round == 0 {
+        for cents in [8, 9] {
+            take_pledge(cx, cents).await?;
+            cx.race((
+                async |cx: &mut Cx| cx.compensate().await.len(),
+                async |cx: &mut Cx| {
+                    let _word: () = cx.signal("go").await.unwrap_or_default();
+                    0
+                },
+            ))
+            .await;
+        }
+        return cx.continue_as_new::<undo_two_later>((how, 1)).await;
+    }
+    match how.as_str() {
+        "code" => Ok(cx.compensate().await.len()),
+        _ => Err(Failure::permanent("no hotel")),
+    }
+}
+
+#[tokio::test]
+async fn calls_that_are_carried_over_together_are_exported_and_imported_with_their_rows() {
+    for how in ["code", "fail"] {
+        for failures in [0, 1, 2] {
+            for place in stores() {
+                let (place, calls, stage) = (place(), Calls::default(), Stage::new(failures));
+                let engine = engine(&place.store, &calls, &stage).await;
+                drop(engine.start::<undo_two_later>((how.to_owned(), 0)).id("later").await.unwrap());
+                called(&calls, "return_pledge", failures as usize + 1).await;
+                engine.signal(&run_id("later"), "go", "1", &()).await.unwrap();
+                called(&calls, "return_pledge", failures as usize + 2).await;
+                engine.signal(&run_id("later"), "go", "2", &()).await.unwrap();
+                begun(&place, 1).await;
+                stage.open();
+                let view = ended(&engine, "later").await;
+                assert_eq!(view.uncompensated, [], "{how}, {failures}");
+                assert_eq!(view.illegal, Vec::<String>::new());
+                engine.verify(&run_id("later")).await.unwrap();
+                exports_whole(&engine, &place).await;
             }
         }
     }
