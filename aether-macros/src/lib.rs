@@ -143,7 +143,8 @@ pub fn accepts(options: TokenStream, item: TokenStream) -> TokenStream {
 /// | `crate = "path"` | where the `aether` crate is |
 ///
 /// # Errors
-/// `AE0025` without a reason, or on anything but a function with a body.
+/// `AE0025` without a reason, on anything but a function with a body, or beside `#[inline(always)]`, which would put the mark
+/// into every caller.
 #[proc_macro_attribute]
 pub fn deterministic(options: TokenStream, item: TokenStream) -> TokenStream {
     attribute::deterministic::compile(options.into(), item.into()).into()

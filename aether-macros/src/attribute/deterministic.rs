@@ -5,7 +5,8 @@
 use proc_macro2::TokenStream;
 use quote::quote;
 use syn::parse::{Parse, ParseStream, Parser as _};
-use syn::{Attribute, LitStr, Path, Signature, Token, Visibility, parse_quote};
+use syn::punctuated::Punctuated;
+use syn::{Attribute, LitStr, Meta, Path, Signature, Token, Visibility, parse_quote};
 
 use crate::diagnostics::code;
 use crate::diagnostics::report::Diagnostics;
@@ -80,7 +81,7 @@ pub(crate) fn compile(written: TokenStream, item: TokenStream) -> TokenStream {
                 "put it on a function or a method with a body",
             );
         }
-        Ok(Function { sig, .. }) => check(sig, &options, &mut diagnostics),
+        Ok(function) => check(function, &options, &mut diagnostics),
     }
     match (diagnostics.into_error(), function) {
         (None, Ok(function)) => expand(function, options.krate),
@@ -92,7 +93,8 @@ pub(crate) fn compile(written: TokenStream, item: TokenStream) -> TokenStream {
     }
 }
 
-fn check(sig: &Signature, options: &Options, diagnostics: &mut Diagnostics) {
+fn check(function: &Function, options: &Options, diagnostics: &mut Diagnostics) {
+    let sig = &function.sig;
     let name = &sig.ident;
     let has_reason = options.reason.as_ref().is_some_and(|reason| !reason.value().trim().is_empty());
     if !has_reason && diagnostics.is_empty() {
@@ -104,6 +106,23 @@ fn check(sig: &Signature, options: &Options, diagnostics: &mut Diagnostics) {
         let message = format_args!("`{name}` is a `const fn`, which is deterministic by itself");
         diagnostics.report_with(constant, code::ALLOW, message, "remove `#[deterministic(..)]`");
     }
+    // The mark would stand in every caller, and say of them what is meant of the helper.
+    if let Some(inlined) = function.attrs.iter().find(|attr| is_always_inlined(&attr.meta)) {
+        let message = format_args!("`#[deterministic(..)]` on `{name}`, which is always inlined");
+        let help = "write `#[inline]` instead: the check must see where the helper begins and ends";
+        diagnostics.report_with(inlined, code::ALLOW, message, help);
+    }
+}
+
+/// Whether an attribute says `inline(always)`, if only under a condition.
+fn is_always_inlined(meta: &Meta) -> bool {
+    let Meta::List(list) = meta else { return false };
+    if list.path.is_ident("cfg_attr") {
+        let all = list.parse_args_with(Punctuated::<Meta, Token![,]>::parse_terminated);
+        return all.is_ok_and(|all| all.iter().skip(1).any(is_always_inlined));
+    }
+    let is_inline = list.path.is_ident("inline");
+    is_inline && list.parse_args::<syn::Ident>().is_ok_and(|how| how == "always")
 }
 
 fn expand(function: Function, krate: Option<Path>) -> TokenStream {
