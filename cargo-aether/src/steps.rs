@@ -9,9 +9,12 @@ use crate::graph::nodes::Id;
 use crate::graph::parts::Kind;
 use crate::mir::told::Oddity;
 use crate::names::Name;
-use crate::order::{JsonMaps, fills_unordered, forgets_order, is_hashed, takes_hashed};
+use crate::order::{
+    JsonMaps, compares, fills_unordered, forgets_order, holds_hashed, is_hashed, is_hashed_head,
+    takes_hashed, walks_hashed,
+};
 use crate::program::{Named, Program};
-use crate::rules::{Access, Door, Level, Owner, access, counts_up, is_foreign};
+use crate::rules::{Access, Door, Level, Owner, access, changes_cell, counts_up, is_foreign};
 use crate::sorts::sorts_by_keys;
 
 /// As what a node is reached.
@@ -149,11 +152,17 @@ impl Steps<'_> {
     }
 
     fn reached(&self, from: At, id: Id, role: Role) -> At {
-        let owner = self.program.named(id).owner;
-        let behind = owner.filter(|of| *of != Owner::Std).unwrap_or(from.behind);
+        let Named { owner, name, .. } = self.program.named(id);
+        let owner = *owner;
+        // Who shows a list of another crate shows the maps in it.
+        let is_of_maps = owner == Some(Owner::Registry)
+            && from.behind == Owner::Local
+            && name.path.ends_with("core::fmt::Debug>::fmt")
+            && holds_hashed(&name.shown);
+        let behind = owner.filter(|of| *of != Owner::Std && !is_of_maps).unwrap_or(from.behind);
         let given_by = match owner {
             Some(Owner::Std) if from.owner == Owner::Std => from.given_by,
-            Some(Owner::Std) => takes_hashed(&self.program.named(id).name).then_some(from.id),
+            Some(Owner::Std) => takes_hashed(name).then_some(from.id),
             _ => None,
         };
         At { id, role, owner: owner.unwrap_or(from.owner), behind, given_by }
@@ -203,11 +212,10 @@ impl Steps<'_> {
         let (path, from) = (self.program.path(to), self.program.path(at.id));
         if door.kind == "hash" {
             // A map that copies or compares itself does not show its order, nor does the `Debug` of a foreign type that is
-            // shown to nobody.
-            let of = from.trim_start_matches('<');
-            let is_own = ["std::collections::hash::", "hashbrown::", "dashmap::"]
-                .iter()
-                .any(|collections| of.starts_with(collections));
+            // shown to nobody. What somebody else implements for maps is theirs.
+            let wrote = self.program.named(at.id).name.krate.as_str();
+            let is_own =
+                is_hashed_head(from) && ["std", "core", "alloc", "hashbrown", "dashmap"].contains(&wrote);
             let is_shown = at.behind == Owner::Registry && path.ends_with("core::fmt::Debug>::fmt");
             if is_own || is_shown || self.writes_sorted_members(at) {
                 return Step::default();
@@ -223,10 +231,16 @@ impl Steps<'_> {
                 || at.given_by.is_some_and(|by| self.forgets(by))
         };
         let level = if door.kind == "hash" && is_harmless() { Level::Note } else { door.level };
-        Step { door: Some((door.kind, level)), follow: door.calls_back.then_some(Role::Own) }
+        let follow = match self.program.named(to).owner {
+            _ if !door.calls_back => None,
+            Some(Owner::Engine) => self.follow(to, at.role),
+            _ => Some(Role::Own),
+        };
+        Step { door: Some((door.kind, level)), follow }
     }
 
-    /// Of the engine's own values only what is generic over the workspace's types is looked into, and what is recorded.
+    /// Of the engine's own values only what is generic over the workspace's types is looked into, what is recorded, and what
+    /// the standard library or another crate does with a hash collection of them, whose order is nobody's.
     fn follow(&self, to: Id, role: Role) -> Option<Role> {
         let named = self.program.named(to);
         match named.owner {
@@ -234,6 +248,9 @@ impl Steps<'_> {
             _ if named.is_recording => Some(Role::Recorder),
             Some(Owner::Engine) => named.mentions_local.then_some(Role::Engine),
             None => Some(role),
+            Some(_) if role == Role::Own && !named.mentions_local && holds_hashed(&named.name.shown) => {
+                Some(Role::Own)
+            }
             Some(_) if role != Role::Own || named.mentions_engine => named.mentions_local.then(|| {
                 let is_engines = role != Role::Own || self.program.is_about_engine(&named.name);
                 if is_engines { Role::Engine } else { Role::Own }
