@@ -279,12 +279,18 @@ impl<'a> Program<'a> {
 
     /// The line at an offset of the section that a function is in.
     pub(crate) fn line(&self, id: Id, offset: u64) -> Option<(String, u32)> {
+        self.spot(id, offset).map(|(file, line, _)| (file, line))
+    }
+
+    /// The line, and the column: all that a macro of another crate writes is of the one place that calls it.
+    pub(crate) fn spot(&self, id: Id, offset: u64) -> Option<(String, u32, u64)> {
         let place = self.graph.node(id).place?;
         let mut cache = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
         let lines = cache.entry(place.source).or_insert_with(|| {
             self.graph.sources.get(place.source as usize).map(Lines::read).unwrap_or_default()
         });
-        lines.at(place.section, place.start, offset).map(|(file, line)| (file.to_owned(), line))
+        let spot = lines.at(place.section, place.start, offset);
+        spot.map(|(file, line, column)| (file.to_owned(), line, column))
     }
 }
 
@@ -302,7 +308,16 @@ fn owner(krate: &str, local: &HashSet<String>) -> Owner {
 
 /// Whether a function of a log does what it is given, whatever its level.
 fn calls_back(path: &str) -> bool {
-    path == "tracing::span::Span::in_scope"
+    const CALL_BACK: [&str; 4] = [
+        "tracing::span::Span::in_scope",
+        "tracing::subscriber::with_default",
+        "tracing::dispatcher::with_default",
+        "tracing_core::dispatcher::with_default",
+    ];
+    // Futures in a span, or with a subscriber of their own.
+    const FUTURES: [&str; 2] =
+        ["<tracing::instrument::Instrumented as core::", "<tracing::instrument::WithDispatch as core::"];
+    CALL_BACK.contains(&path) || FUTURES.iter().any(|of| path.starts_with(of))
 }
 
 /// A step's body may do as it likes, and another workflow is looked at for itself. Arguments are encoded in workflow code.

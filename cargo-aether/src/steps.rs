@@ -135,7 +135,8 @@ impl Steps<'_> {
     }
 
     /// Whether this formats something for a line of a log, whose macros do that where they are called. All that a macro of
-    /// another crate writes is of the line that calls it; of data that it names, the line is not sure.
+    /// another crate writes is of the line that calls it; of data that it names, the line is not sure. A macro that makes a text
+    /// as well may do something else with it.
     fn is_logged(&self, from: Id, to: Id, offset: u64) -> bool {
         const CALLED_BY_MACROS: [&str; 3] =
             ["tracing::__macro_support::", "tracing_core::callsite::", "log::__private_api::"];
@@ -147,8 +148,16 @@ impl Steps<'_> {
             CALLED_BY_MACROS.iter().any(|called| path.starts_with(called))
         };
         let mut of_logs = self.program.graph.named_by(from).iter().filter(is_of_log).peekable();
-        let line = of_logs.peek().and_then(|_| self.program.line(from, offset));
-        line.is_some() && of_logs.any(|(_, at)| self.program.line(from, *at) == line)
+        let Some(spot) = of_logs.peek().and_then(|_| self.program.spot(from, offset)) else { return false };
+        let spots: Vec<_> = of_logs.filter_map(|(_, at)| self.program.spot(from, *at)).collect();
+        let makes_text = || {
+            let is_made = |(to, at): &(Id, u64)| {
+                self.program.path(*to) == "alloc::fmt::format"
+                    && self.program.spot(from, *at).as_ref() == Some(&spot)
+            };
+            spots.contains(&spot) && self.program.graph.named_by(from).iter().any(is_made)
+        };
+        spots.iter().any(|of| (&of.0, of.1) == (&spot.0, spot.1)) && !makes_text()
     }
 
     fn reached(&self, from: At, id: Id, role: Role) -> At {
