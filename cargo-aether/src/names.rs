@@ -100,7 +100,9 @@ pub(crate) fn has_hasher_of_its_own(text: &str) -> bool {
     let Some((usual, arguments)) = hash_collection(text) else { return false };
     let mut others =
         arguments.into_iter().skip(usual).filter(|other| !other.ends_with("::Global")).peekable();
-    let is_random = |other: &str| other.contains("RandomState") || other.contains("DefaultHashBuilder");
+    let is_random = |other: &str| {
+        ["RandomState", "DefaultHashBuilder", "GxBuildHasher"].iter().any(|random| other.contains(random))
+    };
     others.peek().is_some() && !others.any(is_random)
 }
 
@@ -307,6 +309,7 @@ mod tests {
             ("foldhash::fast::RandomState", false),
             ("foldhash::fast::RandomState, allocator_api2::stable::alloc::global::Global", false),
             ("hashbrown::hasher::DefaultHashBuilder", false),
+            ("gxhash::hasher::GxBuildHasher", false),
             ("a::Fixed, allocator_api2::stable::alloc::global::Global", true),
             ("a::Fixed", true),
         ] {

@@ -70,13 +70,22 @@ fn oddity(line: &str, body: &str, head: &str) -> Option<Oddity> {
     if value.contains("(PointerExposeProvenance)") || is_of_pointer && is_asked {
         return Some(Oddity::AddressAsNumber);
     }
+    let is_of = |operand: &str, kinds: &[&str]| {
+        let local = operand.trim().trim_start_matches("copy ").trim_start_matches("move ");
+        let is_declared = |kind: &str| [body, head].iter().any(|of| of.contains(&format!("{local}: {kind}")));
+        local.starts_with('_') && kinds.iter().any(|kind| is_declared(kind))
+    };
+    let transmuted = value.strip_suffix(" (Transmute);").and_then(|value| value.rsplit_once(" as "));
+    if let Some((of, "usize" | "u64" | "isize" | "i64")) = transmuted {
+        const ADDRESSES: [&str; 6] =
+            ["&", "*const ", "*mut ", "fn(", "std::boxed::Box<", "std::ptr::NonNull<"];
+        // The compiler makes numbers of `*const ()` by itself, to see whether pointers are aligned.
+        let is_address = is_of(of, &ADDRESSES) && !is_of(of, &["*const ();"]);
+        return is_address.then_some(Oddity::AddressAsNumber);
+    }
     let compared =
         ["Lt(", "Le(", "Gt(", "Ge(", "Cmp("].iter().find_map(|operation| value.strip_prefix(operation))?;
-    let is_pointer = |operand: &str| {
-        let local = operand.trim().trim_start_matches("copy ").trim_start_matches("move ");
-        let is_declared = |kind: &str| [body, head].iter().any(|of| of.contains(&format!("{local}{kind}")));
-        local.starts_with('_') && [": *const ", ": *mut "].iter().any(|kind| is_declared(kind))
-    };
+    let is_pointer = |operand: &str| is_of(operand, &["*const ", "*mut "]);
     compared.split([',', ')']).take(2).any(is_pointer).then_some(Oddity::OrderOfAddresses)
 }
 
@@ -155,6 +164,12 @@ fn <impl at src/lib.rs:20:1: 20:9>::key(_1: &U) -> usize {
         assert_eq!(told("        _0 = Lt(copy _2, move _4);"), []);
         // Which is the same one does not change from run to run.
         assert_eq!(told("        _0 = Eq(copy _1, move _4);"), []);
+        // An address by another name, and a number that is none.
+        let transmuted = "    let _3: &u8;\n        _0 = copy _3 as usize (Transmute);";
+        assert_eq!(told(transmuted), [Oddity::AddressAsNumber]);
+        let checked = "    let mut _3: *const ();\n        _0 = copy _3 as usize (Transmute);";
+        assert_eq!(told(checked), []);
+        assert_eq!(told("    let _3: f64;\n        _0 = copy _3 as u64 (Transmute);"), []);
         assert_eq!(told("        asm!(\"rdtsc\", out(\"eax\") _3) -> [return: bb1];"), [Oddity::Assembly]);
     }
 
