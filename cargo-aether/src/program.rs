@@ -63,6 +63,8 @@ pub(crate) struct Program<'a> {
     told_by_mir: HashMap<Id, Vec<Oddity>>,
     /// The same by the names of functions.
     told_of: HashMap<String, Vec<Oddity>>,
+    /// Types of which an order leaves some fields out, without their arguments.
+    ordered_in_part: Vec<String>,
     pub(crate) json: JsonMaps,
     lines: Mutex<HashMap<u32, Lines>>,
 }
@@ -109,6 +111,7 @@ impl<'a> Program<'a> {
             deterministic: None,
             told_by_mir: HashMap::new(),
             told_of: HashMap::new(),
+            ordered_in_part: Vec::new(),
             json: JsonMaps::default(),
             lines: Mutex::default(),
         };
@@ -136,6 +139,11 @@ impl<'a> Program<'a> {
             let found: Vec<Id> = functions.copied().filter(|id| program.is_of(*id, told)).collect();
             for id in found {
                 let path = program.path(id).to_owned();
+                let of =
+                    path.strip_prefix('<').and_then(|path| path.strip_suffix(" as core::cmp::Ord>::cmp"));
+                if let Some(of) = of.filter(|_| told.oddity == Oddity::ComparesInPart) {
+                    program.ordered_in_part.push(of.to_owned());
+                }
                 program.told_of.entry(path).or_default().push(told.oddity);
                 program.told_by_mir.entry(id).or_default().push(told.oddity);
             }
@@ -202,6 +210,17 @@ impl<'a> Program<'a> {
     pub(crate) fn told_of(&self, function: &str) -> impl Iterator<Item = Oddity> {
         let told = self.told_of.get(&canonical(function.trim_start_matches('&')));
         told.into_iter().flatten().copied()
+    }
+
+    /// Whether a type of the workspace occurs in a name whose order leaves some of its fields out.
+    pub(crate) fn is_ordered_in_part(&self, shown: &str) -> bool {
+        self.ordered_in_part.iter().any(|ty| {
+            shown.match_indices(ty.as_str()).any(|(at, _)| {
+                let goes_on = |c: char| c.is_alphanumeric() || c == '_' || c == ':';
+                !shown[..at].ends_with(goes_on)
+                    && !shown[at + ty.len()..].trim_start_matches("::<").starts_with(goes_on)
+            })
+        })
     }
 
     /// The function that MIR tells something of, if it is `id`.

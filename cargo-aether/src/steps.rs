@@ -287,17 +287,46 @@ impl Steps<'_> {
         let path = self.program.path(walk);
         let may_change = ["HashMap::values_mut", "HashMap::iter_mut"].iter().any(|it| path.ends_with(it))
             || path.starts_with("<&mut ") && path.contains("::map::HashMap as ");
-        may_change && self.program.told_by_mir(from).contains(&Oddity::ChangesEach)
+        may_change
+            && self.program.told_by_mir(from).contains(&Oddity::ChangesEach)
+            && !self.calls_what_changes_cells(from)
+    }
+
+    /// Whether a function of the workspace that `from` calls, at whatever depth, changes what it has no exclusive borrow of: a
+    /// counter in a struct, such as gives each entry the next number.
+    fn calls_what_changes_cells(&self, from: Id) -> bool {
+        let (mut ways, mut seen) = (vec![from], HashSet::from([from]));
+        while let Some(at) = ways.pop().filter(|_| seen.len() < 1024) {
+            for &(to, _) in self.program.graph.named_by(at) {
+                let named = self.program.named(to);
+                if at != from && changes_cell(&named.name) {
+                    return true;
+                }
+                let is_ours = match named.owner {
+                    Some(Owner::Local) => !named.is_barrier,
+                    Some(Owner::Std) => named.mentions_local,
+                    _ => false,
+                };
+                if is_ours && seen.insert(to) {
+                    ways.push(to);
+                }
+            }
+        }
+        false
     }
 
     /// Whether `from` does with the entries of maps only what their order does not show in: as many such uses as maps, behind
     /// each of them. What stands before is done with something else.
     fn forgets(&self, from: Id) -> bool {
         let json = self.program.json;
-        if fills_unordered(&self.program.named(from).name, json) {
-            return true;
+        let name = &self.program.named(from).name;
+        if fills_unordered(name, json) {
+            return !self.numbers(name) && !self.orders_in_part(name);
         }
         let references = self.program.graph.named_by(from);
+        if references.iter().any(|(to, _)| self.numbers(&self.program.named(*to).name)) {
+            return false;
+        }
         let is_walk = |&&(to, _): &&(Id, u64)| {
             let named = self.program.named(to);
             let door = self.program.rules.door(named.rule, &named.name, Owner::Local, Owner::Local);
@@ -307,7 +336,8 @@ impl Steps<'_> {
         let walks: Vec<_> = references.iter().filter(is_walk).collect();
         let walked: Vec<Id> = walks.iter().map(|(to, _)| *to).collect();
         let is_use = |to: Id| {
-            forgets_order(&self.program.named(to).name, json)
+            let name = &self.program.named(to).name;
+            forgets_order(name, json) && !self.orders_in_part(name)
                 || self.is_blind_fold(to)
                 || sorts_by_keys(self.program, from, to, &walked)
         };
@@ -318,6 +348,19 @@ impl Steps<'_> {
             let uses = uses.iter().filter(|of| of.may_follow(walk)).count();
             walks.iter().filter(|of| of.follows(walk)).count() <= uses
         })
+    }
+
+    /// Whether a call goes through a hash collection with a closure that changes something else each time, such as a number
+    /// that it gives to the entry: what comes of it depends on which entry comes when, whatever is done with it behind.
+    fn numbers(&self, name: &Name) -> bool {
+        let mut closures = name.closures();
+        walks_hashed(name)
+            && closures.any(|of| self.program.told_of(of).any(|told| told == Oddity::ChangesCaptured))
+    }
+
+    /// Whether a call puts values in order that an order of the workspace's does not tell apart.
+    fn orders_in_part(&self, name: &Name) -> bool {
+        compares(name) && self.program.is_ordered_in_part(&name.shown)
     }
 
     /// Whether this is a fold over a hash map whose closure adds whole numbers, or the like.
