@@ -2,7 +2,8 @@
 
 use proc_macro2::TokenStream;
 use quote::ToTokens as _;
-use syn::{AttrStyle, Attribute, Ident, ItemFn, ItemImpl, Type};
+use syn::visit_mut::{self, VisitMut};
+use syn::{AttrStyle, Attribute, Ident, ItemFn, ItemImpl, Type, parse_quote};
 
 use super::kind::Kind;
 use super::options::{self, Opt};
@@ -55,7 +56,25 @@ pub(crate) fn function_of(
     owner: Option<Owner>,
 ) -> Parsed {
     outer(&mut function.attrs);
+    Ungrouped.visit_signature_mut(&mut function.sig);
     Parsed { kind, options: options::read(options), function, owner }
+}
+
+/// Takes away the groups that a macro makes around the types that it was given: the types are as if they were written there.
+struct Ungrouped;
+
+impl VisitMut for Ungrouped {
+    fn visit_type_mut(&mut self, ty: &mut Type) {
+        while let Type::Group(group) = ty {
+            let inner = (*group.elem).clone();
+            // `&$t` of `dyn A + B` needs parentheses.
+            *ty = match inner {
+                Type::TraitObject(_) | Type::ImplTrait(_) => parse_quote!((#inner)),
+                inner => inner,
+            };
+        }
+        visit_mut::visit_type_mut(self, ty);
+    }
 }
 
 /// Attributes that stand inside of a body, `#![allow(..)]`, as they are written in front of the function.
