@@ -21,7 +21,8 @@ use proc_macro::TokenStream;
 ///
 /// `#[step(effect = "pure|read|llm|tool|external|http|transaction", …)]` on
 /// `async fn name(cx: &mut StepCx, ..) -> Result<T>`; a `pure` step takes no context. The function's name becomes a
-/// type (`engine.stub::<name>(..)`, `name::tool()`) and a call for workflows: `name(cx, ..).await`.
+/// type (`engine.stub::<name>(..)`, `name::tool()`) and a call for workflows: `name(cx, ..).await`. So no module or type of
+/// that name may be declared or imported beside it: they share one namespace, and the compiler says E0428 or E0255.
 ///
 /// | option | meaning |
 /// |---|---|
@@ -58,7 +59,8 @@ pub fn step(options: TokenStream, item: TokenStream) -> TokenStream {
 ///
 /// `#[workflow]` on `async fn name(cx: &mut Cx, ..) -> Result<T>`. Every `.await` becomes a state of the definition
 /// and lets only recorded effects pass. The function's name becomes a type (`engine.start::<name>(input)`) and a call
-/// for other workflows: `name(cx, ..).await`.
+/// for other workflows: `name(cx, ..).await`. So no module or type of that name may be declared or imported beside it, as
+/// with steps.
 ///
 /// | option | meaning |
 /// |---|---|

@@ -23,6 +23,19 @@ use crate::syntax::awaits::contains_await;
 use crate::syntax::known_macros;
 use crate::syntax::paths::paths_in;
 
+/// How many arguments functions of the world take, of types whose names people give to types of their own.
+const TAKEN: [(&str, &str, usize); 9] = [
+    ("Command", "new", 1),
+    ("File", "open", 1),
+    ("File", "create", 1),
+    ("File", "create_new", 1),
+    ("File", "options", 0),
+    ("Notify", "new", 0),
+    ("Semaphore", "new", 1),
+    ("Barrier", "new", 1),
+    ("Condvar", "new", 0),
+];
+
 /// What to do instead of a semaphore.
 const SEMAPHORE: &str = "bound how many branches run at a time with `cx.each(items, ..).limit(n)`";
 
@@ -104,8 +117,11 @@ impl BodyLint<'_> {
         if bare && self.locals.binds(&written[0]) {
             return None;
         }
-        // A `Command` with other arguments than a program's name is a type of the user's own.
-        if written == ["Command", "new"] && arguments.is_some_and(|count| count != 1) {
+        // With another number of arguments it is a type of the user's own.
+        if let [ty, function] = written.as_slice()
+            && let Some((.., count)) = TAKEN.iter().find(|(of, name, _)| of == ty && name == function)
+            && arguments.is_some_and(|given| given != *count)
+        {
             return None;
         }
         // An id that is made of something is a type of the user's own.
