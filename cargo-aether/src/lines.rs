@@ -5,8 +5,8 @@
 use std::collections::HashMap;
 
 use gimli::{
-    AttributeValue, DebugLine, DebugLineOffset, DebugLineStr, DebugStr, EndianSlice, Format, LittleEndian,
-    Reader as _, Relocate, RelocateReader,
+    AttributeValue, ColumnType, DebugLine, DebugLineOffset, DebugLineStr, DebugStr, EndianSlice, Format,
+    LittleEndian, Reader as _, Relocate, RelocateReader,
 };
 use object::{File, Object, ObjectSection, ObjectSymbol, RelocationTarget};
 
@@ -24,6 +24,7 @@ struct Row {
     offset: u64,
     file: u32,
     line: u32,
+    column: u64,
 }
 
 /// What the linker would write into a section: sections of an object file have no addresses yet, so each is given a range
@@ -112,7 +113,12 @@ impl Lines {
                     fresh
                 });
                 let section = u32::try_from(row.address() >> 32).ok()?;
-                let row = Row { offset: row.address() & WITHIN, file, line: u32::try_from(line.get()).ok()? };
+                let column = match row.column() {
+                    ColumnType::LeftEdge => 0,
+                    ColumnType::Column(column) => column.get(),
+                };
+                let line = u32::try_from(line.get()).ok()?;
+                let row = Row { offset: row.address() & WITHIN, file, line, column };
                 lines.rows.entry(section).or_default().push(row);
             }
         }
@@ -122,14 +128,14 @@ impl Lines {
         Some(lines)
     }
 
-    /// The line of `offset` in a function that begins at `start`: of what was inlined there, the line that called it.
-    pub(crate) fn at(&self, section: u32, start: u64, offset: u64) -> Option<(&str, u32)> {
+    /// File, line and column of `offset` in a function that begins at `start`: of what was inlined there, of what called it.
+    pub(crate) fn at(&self, section: u32, start: u64, offset: u64) -> Option<(&str, u32, u64)> {
         let rows = self.rows.get(&section)?;
         let first = rows.partition_point(|row| row.offset < start);
         let own = rows.get(first)?.file;
         let end = rows.partition_point(|row| row.offset <= offset);
         let row = rows.get(first..end)?.iter().rev().find(|row| row.file == own && row.line > 0)?;
-        Some((self.files.get(own as usize)?, row.line))
+        Some((self.files.get(own as usize)?, row.line, row.column))
     }
 }
 

@@ -79,6 +79,16 @@ impl Name {
         arguments(rest).last().map(|argument| argument.trim())
     }
 
+    /// The closures that occur in it.
+    pub(crate) fn closures(&self) -> impl Iterator<Item = &str> {
+        self.shown.match_indices("{closure#").filter_map(|(at, _)| {
+            let end = at + self.shown[at..].find('}')? + 1;
+            // A closure in a closure is the inner one.
+            let is_last = !self.shown[end..].starts_with("::");
+            is_last.then(|| &self.shown[beginning(&self.shown[..at])..end])
+        })
+    }
+
     /// As a reader writes it: without the markers of closures and of generated functions.
     pub(crate) fn plain(&self) -> String {
         let mut out = String::new();
@@ -100,7 +110,9 @@ pub(crate) fn has_hasher_of_its_own(text: &str) -> bool {
     let Some((usual, arguments)) = hash_collection(text) else { return false };
     let mut others =
         arguments.into_iter().skip(usual).filter(|other| !other.ends_with("::Global")).peekable();
-    let is_random = |other: &str| other.contains("RandomState") || other.contains("DefaultHashBuilder");
+    let is_random = |other: &str| {
+        ["RandomState", "DefaultHashBuilder", "GxBuildHasher"].iter().any(|random| other.contains(random))
+    };
     others.peek().is_some() && !others.any(is_random)
 }
 
@@ -131,6 +143,22 @@ pub(crate) fn arguments(text: &str) -> Vec<&str> {
         }
     }
     all
+}
+
+/// Where the path begins that `text` ends in.
+fn beginning(text: &str) -> usize {
+    let (mut depth, bytes) = (0_i32, text.as_bytes());
+    for at in (0..bytes.len()).rev() {
+        match bytes[at] {
+            b'>' if at > 0 && bytes[at - 1] == b'-' => {}
+            b'>' | b')' | b']' => depth += 1,
+            b'<' | b'(' | b'[' if depth == 0 => return at + 1,
+            b'<' | b'(' | b'[' => depth -= 1,
+            b',' | b' ' | b'&' if depth == 0 => return at + 1,
+            _ => {}
+        }
+    }
+    0
 }
 
 /// Every byte with the depth of brackets behind it. The `>` of `->` is no bracket.
@@ -307,6 +335,7 @@ mod tests {
             ("foldhash::fast::RandomState", false),
             ("foldhash::fast::RandomState, allocator_api2::stable::alloc::global::Global", false),
             ("hashbrown::hasher::DefaultHashBuilder", false),
+            ("gxhash::hasher::GxBuildHasher", false),
             ("a::Fixed, allocator_api2::stable::alloc::global::Global", true),
             ("a::Fixed", true),
         ] {
@@ -318,6 +347,16 @@ mod tests {
         assert_eq!(sorted.own_arguments(), ["(usize, char)", "a::{closure#1}"]);
         assert_eq!(sorted.of_type(), Some("[(char, usize)]"));
         assert_eq!(of("<a::B<u8> as a::C>::d::<u8>").of_type(), Some("a::B<u8>"));
+    }
+
+    #[test]
+    fn closures_are_found_wherever_they_occur() {
+        let name = Name {
+            shown: "<b::Map<c::Iter<u8>, app::f::{closure#0}> as d::Iterator>::map::<u8, <app::S<fn(u8) -> u8>>::g::{closure#1}::{closure#2}>".into(),
+            ..Name::default()
+        };
+        let closures: Vec<_> = name.closures().collect();
+        assert_eq!(closures, ["app::f::{closure#0}", "<app::S<fn(u8) -> u8>>::g::{closure#1}::{closure#2}"]);
     }
 
     #[test]

@@ -31,6 +31,22 @@ pub(crate) fn forgets_order(name: &Name, json: JsonMaps) -> bool {
     }
 }
 
+/// Whether this call asks the order of its elements which comes first.
+pub(crate) fn compares(name: &Name) -> bool {
+    const COMPARE: [&str; 6] = ["sort", "sort_unstable", "sorted", "sorted_unstable", "max", "min"];
+    const FILL: [&str; 3] = ["collect", "extend", "from_iter"];
+    let method = name.path.rsplit("::").next().unwrap_or_default();
+    COMPARE.contains(&method) || FILL.contains(&method) && name.shown.contains("alloc::collections::btree::")
+}
+
+/// Whether this is a method of what goes through a hash collection, or what is filled by one.
+pub(crate) fn walks_hashed(name: &Name) -> bool {
+    let is_filled = is_of_iterators(name, &["extend", "from_iter"]);
+    let of = if is_filled { given(name) } else { name.of_type().unwrap_or_default() };
+    (is_filled || name.path.contains("Iterator>::") || name.path.contains("Itertools>::"))
+        && goes_through_hashed(of)
+}
+
 /// Whether sums of this type are the same in every order: those of floating-point numbers are not, and what a type of somebody
 /// is made of, no name says.
 fn adds_exactly(of: &str) -> bool {
@@ -125,6 +141,24 @@ pub(crate) fn adapter(of: &str) -> Option<(&str, &str)> {
 /// Whether the name of a type is one of a hash collection, or of what goes through one.
 pub(crate) fn is_hashed(of: &str) -> bool {
     ["std::collections::hash::", "hashbrown::", "dashmap::"].iter().any(|krate| of.contains(krate))
+}
+
+/// Whether the name of a function begins with the type of a hash collection, and not with a borrow of one.
+pub(crate) fn is_hashed_head(path: &str) -> bool {
+    let of = path.trim_start_matches('<');
+    ["std::collections::hash::", "hashbrown::", "dashmap::"].iter().any(|krate| of.starts_with(krate))
+}
+
+/// Whether a hash collection with random keys occurs in a name as a type.
+pub(crate) fn holds_hashed(shown: &str) -> bool {
+    const COLLECTIONS: [&str; 4] = ["HashMap<", "HashSet<", "DashMap<", "DashSet<"];
+    let is_at = |at: usize| {
+        let begin = shown[..at]
+            .rfind(|c: char| !(c.is_alphanumeric() || c == '_' || c == ':'))
+            .map_or(0, |at| at + 1);
+        is_hashed(&shown[begin..at]) && !has_hasher_of_its_own(&shown[begin..])
+    };
+    COLLECTIONS.iter().any(|of| shown.match_indices(of).any(|(at, _)| is_at(at)))
 }
 
 /// Whether this call sorts by a comparison or by a key, of which a closure is the last type argument.
@@ -236,6 +270,15 @@ mod tests {
         assert_eq!(of(linked, "Extend<u8>>::extend", keys), (false, false));
         assert_eq!(of(list, "Extend<u8>>::extend", keys), (false, false));
         assert_eq!(of(list, "FromIterator<u8>>::from_iter", keys), (false, false));
+    }
+
+    #[test]
+    fn a_hash_collection_is_told_from_borrows_and_from_others_of_its_name() {
+        assert!(is_hashed_head("<std::collections::hash::map::HashMap as a::B>::c"));
+        assert!(!is_hashed_head("<&std::collections::hash::map::HashMap as core::fmt::Debug>::fmt"));
+        assert!(holds_hashed("a::f::<std::collections::hash::set::HashSet<e::RunId>>"));
+        assert!(!holds_hashed("a::f::<std::collections::hash::set::HashSet<e::RunId, fx::Build>>"));
+        assert!(!holds_hashed("a::f::<b::HashSet<u8>>") && !holds_hashed("a::f::<b::Vec<u8>>"));
     }
 
     #[test]

@@ -63,6 +63,8 @@ pub(crate) struct Program<'a> {
     told_by_mir: HashMap<Id, Vec<Oddity>>,
     /// The same by the names of functions.
     told_of: HashMap<String, Vec<Oddity>>,
+    /// Types of which an order leaves some fields out, without their arguments.
+    ordered_in_part: Vec<String>,
     pub(crate) json: JsonMaps,
     lines: Mutex<HashMap<u32, Lines>>,
 }
@@ -109,6 +111,7 @@ impl<'a> Program<'a> {
             deterministic: None,
             told_by_mir: HashMap::new(),
             told_of: HashMap::new(),
+            ordered_in_part: Vec::new(),
             json: JsonMaps::default(),
             lines: Mutex::default(),
         };
@@ -136,6 +139,11 @@ impl<'a> Program<'a> {
             let found: Vec<Id> = functions.copied().filter(|id| program.is_of(*id, told)).collect();
             for id in found {
                 let path = program.path(id).to_owned();
+                let of =
+                    path.strip_prefix('<').and_then(|path| path.strip_suffix(" as core::cmp::Ord>::cmp"));
+                if let Some(of) = of.filter(|_| told.oddity == Oddity::ComparesInPart) {
+                    program.ordered_in_part.push(of.to_owned());
+                }
                 program.told_of.entry(path).or_default().push(told.oddity);
                 program.told_by_mir.entry(id).or_default().push(told.oddity);
             }
@@ -202,6 +210,17 @@ impl<'a> Program<'a> {
     pub(crate) fn told_of(&self, function: &str) -> impl Iterator<Item = Oddity> {
         let told = self.told_of.get(&canonical(function.trim_start_matches('&')));
         told.into_iter().flatten().copied()
+    }
+
+    /// Whether a type of the workspace occurs in a name whose order leaves some of its fields out.
+    pub(crate) fn is_ordered_in_part(&self, shown: &str) -> bool {
+        self.ordered_in_part.iter().any(|ty| {
+            shown.match_indices(ty.as_str()).any(|(at, _)| {
+                let goes_on = |c: char| c.is_alphanumeric() || c == '_' || c == ':';
+                !shown[..at].ends_with(goes_on)
+                    && !shown[at + ty.len()..].trim_start_matches("::<").starts_with(goes_on)
+            })
+        })
     }
 
     /// The function that MIR tells something of, if it is `id`.
@@ -279,12 +298,18 @@ impl<'a> Program<'a> {
 
     /// The line at an offset of the section that a function is in.
     pub(crate) fn line(&self, id: Id, offset: u64) -> Option<(String, u32)> {
+        self.spot(id, offset).map(|(file, line, _)| (file, line))
+    }
+
+    /// The line, and the column: all that a macro of another crate writes is of the one place that calls it.
+    pub(crate) fn spot(&self, id: Id, offset: u64) -> Option<(String, u32, u64)> {
         let place = self.graph.node(id).place?;
         let mut cache = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
         let lines = cache.entry(place.source).or_insert_with(|| {
             self.graph.sources.get(place.source as usize).map(Lines::read).unwrap_or_default()
         });
-        lines.at(place.section, place.start, offset).map(|(file, line)| (file.to_owned(), line))
+        let spot = lines.at(place.section, place.start, offset);
+        spot.map(|(file, line, column)| (file.to_owned(), line, column))
     }
 }
 
@@ -302,7 +327,16 @@ fn owner(krate: &str, local: &HashSet<String>) -> Owner {
 
 /// Whether a function of a log does what it is given, whatever its level.
 fn calls_back(path: &str) -> bool {
-    path == "tracing::span::Span::in_scope"
+    const CALL_BACK: [&str; 4] = [
+        "tracing::span::Span::in_scope",
+        "tracing::subscriber::with_default",
+        "tracing::dispatcher::with_default",
+        "tracing_core::dispatcher::with_default",
+    ];
+    // Futures in a span, or with a subscriber of their own.
+    const FUTURES: [&str; 2] =
+        ["<tracing::instrument::Instrumented as core::", "<tracing::instrument::WithDispatch as core::"];
+    CALL_BACK.contains(&path) || FUTURES.iter().any(|of| path.starts_with(of))
 }
 
 /// A step's body may do as it likes, and another workflow is looked at for itself. Arguments are encoded in workflow code.

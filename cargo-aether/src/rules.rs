@@ -278,6 +278,15 @@ pub(crate) fn counts_up(name: &Name) -> bool {
             .is_some_and(|of| SCALARS.contains(&of))
 }
 
+/// Whether this call changes something through a borrow that is not exclusive.
+pub(crate) fn changes_cell(name: &Name) -> bool {
+    const CHANGE: [&str; 8] =
+        ["set", "replace", "swap", "take", "update", "borrow_mut", "try_borrow_mut", "replace_with"];
+    let method = name.path.rsplit("::").next().unwrap_or_default();
+    let is_cell = ["core::cell::Cell::", "core::cell::RefCell::"].iter().any(|of| name.path.starts_with(of));
+    is_cell && CHANGE.contains(&method) || counts_up(name) || access(name) == Some(Access::Change)
+}
+
 /// What a call does with a cell that others change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {

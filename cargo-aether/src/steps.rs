@@ -9,9 +9,12 @@ use crate::graph::nodes::Id;
 use crate::graph::parts::Kind;
 use crate::mir::told::Oddity;
 use crate::names::Name;
-use crate::order::{JsonMaps, fills_unordered, forgets_order, is_hashed, takes_hashed};
+use crate::order::{
+    JsonMaps, compares, fills_unordered, forgets_order, holds_hashed, is_hashed, is_hashed_head,
+    takes_hashed, walks_hashed,
+};
 use crate::program::{Named, Program};
-use crate::rules::{Access, Door, Level, Owner, access, counts_up, is_foreign};
+use crate::rules::{Access, Door, Level, Owner, access, changes_cell, counts_up, is_foreign};
 use crate::sorts::sorts_by_keys;
 
 /// As what a node is reached.
@@ -132,7 +135,8 @@ impl Steps<'_> {
     }
 
     /// Whether this formats something for a line of a log, whose macros do that where they are called. All that a macro of
-    /// another crate writes is of the line that calls it; of data that it names, the line is not sure.
+    /// another crate writes is of the line that calls it; of data that it names, the line is not sure. A macro that makes a text
+    /// as well may do something else with it.
     fn is_logged(&self, from: Id, to: Id, offset: u64) -> bool {
         const CALLED_BY_MACROS: [&str; 3] =
             ["tracing::__macro_support::", "tracing_core::callsite::", "log::__private_api::"];
@@ -144,16 +148,30 @@ impl Steps<'_> {
             CALLED_BY_MACROS.iter().any(|called| path.starts_with(called))
         };
         let mut of_logs = self.program.graph.named_by(from).iter().filter(is_of_log).peekable();
-        let line = of_logs.peek().and_then(|_| self.program.line(from, offset));
-        line.is_some() && of_logs.any(|(_, at)| self.program.line(from, *at) == line)
+        let Some(spot) = of_logs.peek().and_then(|_| self.program.spot(from, offset)) else { return false };
+        let spots: Vec<_> = of_logs.filter_map(|(_, at)| self.program.spot(from, *at)).collect();
+        let makes_text = || {
+            let is_made = |(to, at): &(Id, u64)| {
+                self.program.path(*to) == "alloc::fmt::format"
+                    && self.program.spot(from, *at).as_ref() == Some(&spot)
+            };
+            spots.contains(&spot) && self.program.graph.named_by(from).iter().any(is_made)
+        };
+        spots.iter().any(|of| (&of.0, of.1) == (&spot.0, spot.1)) && !makes_text()
     }
 
     fn reached(&self, from: At, id: Id, role: Role) -> At {
-        let owner = self.program.named(id).owner;
-        let behind = owner.filter(|of| *of != Owner::Std).unwrap_or(from.behind);
+        let Named { owner, name, .. } = self.program.named(id);
+        let owner = *owner;
+        // Who shows a list of another crate shows the maps in it.
+        let is_of_maps = owner == Some(Owner::Registry)
+            && from.behind == Owner::Local
+            && name.path.ends_with("core::fmt::Debug>::fmt")
+            && holds_hashed(&name.shown);
+        let behind = owner.filter(|of| *of != Owner::Std && !is_of_maps).unwrap_or(from.behind);
         let given_by = match owner {
             Some(Owner::Std) if from.owner == Owner::Std => from.given_by,
-            Some(Owner::Std) => takes_hashed(&self.program.named(id).name).then_some(from.id),
+            Some(Owner::Std) => takes_hashed(name).then_some(from.id),
             _ => None,
         };
         At { id, role, owner: owner.unwrap_or(from.owner), behind, given_by }
@@ -203,11 +221,10 @@ impl Steps<'_> {
         let (path, from) = (self.program.path(to), self.program.path(at.id));
         if door.kind == "hash" {
             // A map that copies or compares itself does not show its order, nor does the `Debug` of a foreign type that is
-            // shown to nobody.
-            let of = from.trim_start_matches('<');
-            let is_own = ["std::collections::hash::", "hashbrown::", "dashmap::"]
-                .iter()
-                .any(|collections| of.starts_with(collections));
+            // shown to nobody. What somebody else implements for maps is theirs.
+            let wrote = self.program.named(at.id).name.krate.as_str();
+            let is_own =
+                is_hashed_head(from) && ["std", "core", "alloc", "hashbrown", "dashmap"].contains(&wrote);
             let is_shown = at.behind == Owner::Registry && path.ends_with("core::fmt::Debug>::fmt");
             if is_own || is_shown || self.writes_sorted_members(at) {
                 return Step::default();
@@ -223,10 +240,16 @@ impl Steps<'_> {
                 || at.given_by.is_some_and(|by| self.forgets(by))
         };
         let level = if door.kind == "hash" && is_harmless() { Level::Note } else { door.level };
-        Step { door: Some((door.kind, level)), follow: door.calls_back.then_some(Role::Own) }
+        let follow = match self.program.named(to).owner {
+            _ if !door.calls_back => None,
+            Some(Owner::Engine) => self.follow(to, at.role),
+            _ => Some(Role::Own),
+        };
+        Step { door: Some((door.kind, level)), follow }
     }
 
-    /// Of the engine's own values only what is generic over the workspace's types is looked into, and what is recorded.
+    /// Of the engine's own values only what is generic over the workspace's types is looked into, what is recorded, and what
+    /// the standard library or another crate does with a hash collection of them, whose order is nobody's.
     fn follow(&self, to: Id, role: Role) -> Option<Role> {
         let named = self.program.named(to);
         match named.owner {
@@ -234,6 +257,9 @@ impl Steps<'_> {
             _ if named.is_recording => Some(Role::Recorder),
             Some(Owner::Engine) => named.mentions_local.then_some(Role::Engine),
             None => Some(role),
+            Some(_) if role == Role::Own && !named.mentions_local && holds_hashed(&named.name.shown) => {
+                Some(Role::Own)
+            }
             Some(_) if role != Role::Own || named.mentions_engine => named.mentions_local.then(|| {
                 let is_engines = role != Role::Own || self.program.is_about_engine(&named.name);
                 if is_engines { Role::Engine } else { Role::Own }
@@ -261,17 +287,46 @@ impl Steps<'_> {
         let path = self.program.path(walk);
         let may_change = ["HashMap::values_mut", "HashMap::iter_mut"].iter().any(|it| path.ends_with(it))
             || path.starts_with("<&mut ") && path.contains("::map::HashMap as ");
-        may_change && self.program.told_by_mir(from).contains(&Oddity::ChangesEach)
+        may_change
+            && self.program.told_by_mir(from).contains(&Oddity::ChangesEach)
+            && !self.calls_what_changes_cells(from)
+    }
+
+    /// Whether a function of the workspace that `from` calls, at whatever depth, changes what it has no exclusive borrow of: a
+    /// counter in a struct, such as gives each entry the next number.
+    fn calls_what_changes_cells(&self, from: Id) -> bool {
+        let (mut ways, mut seen) = (vec![from], HashSet::from([from]));
+        while let Some(at) = ways.pop().filter(|_| seen.len() < 1024) {
+            for &(to, _) in self.program.graph.named_by(at) {
+                let named = self.program.named(to);
+                if at != from && changes_cell(&named.name) {
+                    return true;
+                }
+                let is_ours = match named.owner {
+                    Some(Owner::Local) => !named.is_barrier,
+                    Some(Owner::Std) => named.mentions_local,
+                    _ => false,
+                };
+                if is_ours && seen.insert(to) {
+                    ways.push(to);
+                }
+            }
+        }
+        false
     }
 
     /// Whether `from` does with the entries of maps only what their order does not show in: as many such uses as maps, behind
     /// each of them. What stands before is done with something else.
     fn forgets(&self, from: Id) -> bool {
         let json = self.program.json;
-        if fills_unordered(&self.program.named(from).name, json) {
-            return true;
+        let name = &self.program.named(from).name;
+        if fills_unordered(name, json) {
+            return !self.numbers(name) && !self.orders_in_part(name);
         }
         let references = self.program.graph.named_by(from);
+        if references.iter().any(|(to, _)| self.numbers(&self.program.named(*to).name)) {
+            return false;
+        }
         let is_walk = |&&(to, _): &&(Id, u64)| {
             let named = self.program.named(to);
             let door = self.program.rules.door(named.rule, &named.name, Owner::Local, Owner::Local);
@@ -281,7 +336,8 @@ impl Steps<'_> {
         let walks: Vec<_> = references.iter().filter(is_walk).collect();
         let walked: Vec<Id> = walks.iter().map(|(to, _)| *to).collect();
         let is_use = |to: Id| {
-            forgets_order(&self.program.named(to).name, json)
+            let name = &self.program.named(to).name;
+            forgets_order(name, json) && !self.orders_in_part(name)
                 || self.is_blind_fold(to)
                 || sorts_by_keys(self.program, from, to, &walked)
         };
@@ -292,6 +348,19 @@ impl Steps<'_> {
             let uses = uses.iter().filter(|of| of.may_follow(walk)).count();
             walks.iter().filter(|of| of.follows(walk)).count() <= uses
         })
+    }
+
+    /// Whether a call goes through a hash collection with a closure that changes something else each time, such as a number
+    /// that it gives to the entry: what comes of it depends on which entry comes when, whatever is done with it behind.
+    fn numbers(&self, name: &Name) -> bool {
+        let mut closures = name.closures();
+        walks_hashed(name)
+            && closures.any(|of| self.program.told_of(of).any(|told| told == Oddity::ChangesCaptured))
+    }
+
+    /// Whether a call puts values in order that an order of the workspace's does not tell apart.
+    fn orders_in_part(&self, name: &Name) -> bool {
+        compares(name) && self.program.is_ordered_in_part(&name.shown)
     }
 
     /// Whether this is a fold over a hash map whose closure adds whole numbers, or the like.

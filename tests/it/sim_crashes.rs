@@ -1,10 +1,12 @@
 //! Crashes at every write of workflows that are hard to get right: races lost in flight, operators, retried tools,
 //! irreversible steps, children with tools, and one crash after another.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use aether::error::RunError;
+use aether::http::CxHttp as _;
 use aether::people::Resolution;
 use aether::prelude::*;
 use aether::store::StoreError;
@@ -74,6 +76,21 @@ async fn a_lost_race_stays_decided() {
     assert_eq!(report.view.in_doubt().len(), 1, "the payment that lost was in flight");
     assert!(matches!(report.verified, Some(Ok(_))), "{:?}", report.verified);
     sim.crash_at_every_append(()).await;
+}
+
+/// Contacts that are sent as a hash map, whose members have another order in each process.
+#[workflow]
+async fn contacts_sent(cx: &mut Cx, fields: HashMap<String, String>) -> Result<u16> {
+    let sent = cx.http().post("https://crm.example/contacts").json(&fields).idempotent().send().await?;
+    cx.sleep(HOUR).await;
+    Ok(sent.status)
+}
+
+#[tokio::test]
+async fn a_hash_map_in_a_request_is_the_same_one_after_each_crash() {
+    let sim = Sim::new::<contacts_sent>().http("POST", "*/contacts", |_| 201);
+    let fields: HashMap<String, String> = (0..6).map(|n| (format!("f{n}"), n.to_string())).collect();
+    sim.crash_at_every_append(fields).await;
 }
 
 /// Two payments, of which the first to come back is taken.

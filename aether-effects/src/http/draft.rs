@@ -4,6 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Display};
+use std::str;
 use std::time::Duration;
 
 use aether_core::payload::{Payload, PayloadError};
@@ -14,6 +15,7 @@ use serde::Serialize;
 
 use super::error::{Exchange, HttpError};
 use super::mask;
+use super::members::in_order_of;
 use super::response::Body;
 use super::upload::{RecordedUpload, Upload};
 
@@ -137,6 +139,44 @@ impl Draft {
     /// What the command of a workflow is known by.
     pub(crate) fn arguments(&self) -> Result<Payload, PayloadError> {
         self.recorded(&BTreeSet::new(), usize::MAX, Upload::name)
+    }
+
+    /// Recorded arguments whose body has the members of its objects in the order in which this request has them: that of a
+    /// hash map is another one in each process. Says whether it changed something.
+    pub(crate) fn reorder(&self, recorded: &mut serde_json::Value) -> bool {
+        let (Some(own), Some(serde_json::Value::String(text))) =
+            (self.text(), recorded.pointer_mut("/body/text"))
+        else {
+            return false;
+        };
+        if own == text.as_str() {
+            return false;
+        }
+        let Some(mut ordered) = in_order_of(own, text) else { return false };
+        // Spaces between them are the caller's.
+        if in_order_of(own, own).as_ref() == Some(&ordered) {
+            own.clone_into(&mut ordered);
+        }
+        let is_changed = ordered != *text;
+        *text = ordered;
+        is_changed
+    }
+
+    /// Takes the body as it was recorded, where only the order of its members is another one: what is sent again under one
+    /// idempotency key is the same, byte for byte.
+    pub(crate) fn send_as_recorded(&mut self, args: &Payload) {
+        let Ok(mut recorded) = args.decode::<serde_json::Value>() else { return };
+        let sent = recorded.pointer("/body/text").and_then(serde_json::Value::as_str).map(str::to_owned);
+        self.reorder(&mut recorded);
+        let ordered = recorded.pointer("/body/text").and_then(serde_json::Value::as_str);
+        if let Some(sent) = sent.filter(|_| ordered.is_some() && ordered == self.text()) {
+            self.body = Some(sent.into_bytes());
+        }
+    }
+
+    /// The body, where it is text.
+    fn text(&self) -> Option<&str> {
+        str::from_utf8(self.body.as_deref()?).ok()
     }
 
     /// What is noted of the request with its exchange. A body over `max_body` bytes is left out.

@@ -30,6 +30,7 @@ pub(crate) mod host_limit;
 pub(crate) mod hosts;
 pub(crate) mod keeping;
 pub(crate) mod mask;
+mod members;
 pub(crate) mod pools;
 pub(crate) mod recorded;
 pub(crate) mod request;

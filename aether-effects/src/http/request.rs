@@ -134,7 +134,8 @@ impl<C> HttpRequest<C> {
         self
     }
 
-    /// Sends `value` as JSON. The body is recorded: keep secrets in headers.
+    /// Sends `value` as JSON, as `serde_json` writes it. The body is recorded: keep secrets in headers. A replay of a workflow
+    /// knows it also with the members of its objects in another order.
     ///
     /// ```
     /// # use aether_core::failure::Result;
@@ -319,8 +320,9 @@ fn options(method: &Method, idempotent: bool, retry: Option<Retry>) -> StepOptio
 struct WorkflowRequest<A>(Draft, PhantomData<fn() -> A>);
 
 impl<A: Answer> step::Body for WorkflowRequest<A> {
-    fn call(&self, cx: StepCx, _args: &Payload) -> BoxFuture<'static, BodyResult> {
-        let draft = self.0.clone();
+    fn call(&self, cx: StepCx, args: &Payload) -> BoxFuture<'static, BodyResult> {
+        let mut draft = self.0.clone();
+        draft.send_as_recorded(args);
         Box::pin(async move {
             match exchange_and_note::<A>(&cx, draft, true).await? {
                 Ok(answer) => Ok(Ok(Payload::encode(&answer)?)),
@@ -330,7 +332,7 @@ impl<A: Answer> step::Body for WorkflowRequest<A> {
     }
 
     /// A former build recorded headers and parameters that are known to hold credentials by now, and what it had sent of a
-    /// file.
+    /// file. Another process had the members of a hash map in another order.
     fn canonical_args(&self, args: &Payload) -> Result<Payload, PayloadError> {
         let mut recorded: serde_json::Value = args.decode()?;
         let mut is_changed = Upload::forget_sent(&mut recorded);
@@ -344,6 +346,7 @@ impl<A: Answer> step::Body for WorkflowRequest<A> {
             is_changed |= masked != *url;
             *url = masked;
         }
+        is_changed |= self.0.reorder(&mut recorded);
         if is_changed { Payload::encode(&recorded) } else { Ok(args.clone()) }
     }
 
@@ -437,6 +440,33 @@ mod tests {
         former["url"] = json!("https://h/other?access_key=s3cret&q=a%20b");
         let other = step::Body::canonical_args(&body, &Payload::encode(&former).unwrap()).unwrap();
         assert_ne!(other, arguments);
+    }
+
+    #[test]
+    fn a_body_with_its_members_in_another_order_is_the_same_one_and_is_sent_as_it_was_recorded() {
+        let with = |body: &str| {
+            let mut draft = Draft::new(Method::POST, "https://crm.example.com/contacts");
+            draft.body(body.into());
+            draft
+        };
+        let recorded = with(r#"{"n":1.0,"a":{"y":[1],"x":"\u00e9"}}"#).arguments().unwrap();
+        for (asked, is_same) in [
+            (r#"{"n":1.0,"a":{"y":[1],"x":"\u00e9"}}"#, true),
+            (r#"{"a":{"x":"\u00e9","y":[1]},"n":1.0}"#, true),
+            (r#"{ "a": {"x": "\u00e9", "y": [1]}, "n": 1.0 }"#, true),
+            (r#"{"a":{"x":"e","y":[1]},"n":1.0}"#, false),
+            (r#"{"a":{"x":"\u00e9","y":[2]},"n":1.0}"#, false),
+            (r#"{"n":1.0,"a":{"y":[1],"x":"\u00e9"},"more":0}"#, false),
+            ("n=1", false),
+        ] {
+            let draft = with(asked);
+            let body = WorkflowRequest::<HttpResponse>(draft.clone(), PhantomData);
+            let normal = step::Body::canonical_args(&body, &recorded).unwrap();
+            assert_eq!(normal == draft.arguments().unwrap(), is_same, "{asked}");
+            let mut sent = draft;
+            sent.send_as_recorded(&recorded);
+            assert_eq!(sent.arguments().unwrap() == recorded, is_same, "{asked}");
+        }
     }
 
     #[test]

@@ -64,8 +64,25 @@ fn closure_of<'a>(name: &str, closures: &Closures<'a>) -> Option<Function<'a>> {
     closures.get(name[start..].split_once('}')?.0).copied()
 }
 
+/// The closures that are named beside what goes through a hash collection. Of others nothing is told, for there are many.
+pub(super) fn closures_over_maps<'a>(functions: &[Function<'a>]) -> HashSet<&'a str> {
+    const OVER: [&str; 3] = ["hash_map::", "hash_set::", "dashmap::"];
+    let is_over = |text: &str| OVER.iter().any(|of| text.contains(of));
+    let lines = functions.iter().filter(|of| is_over(of.body)).flat_map(|of| of.body.lines());
+    let named = |line: &'a str| {
+        line.match_indices("{closure@").filter_map(|(at, _)| Some(line[at..].split_once('}')?.0))
+    };
+    lines.filter(|line| line.contains("{closure@") && is_over(line)).flat_map(named).collect()
+}
+
+/// Whether a function is one of these closures.
+pub(super) fn is_one_of(function: &Function<'_>, closures: &HashSet<&str>) -> bool {
+    let of = function.argument(1).and_then(|of| of.strip_suffix('}'));
+    of.is_some_and(|of| closures.contains(of))
+}
+
 /// Whether a closure changes nothing that it captures.
-fn is_closure_alone(closure: &Function<'_>) -> bool {
+pub(super) fn is_closure_alone(closure: &Function<'_>) -> bool {
     let is_alone = |line: &str| {
         let is_written = statement(line).is_some_and(|(to, _)| local(to) == Some(1));
         !locals(line).any(|of| of == 1) || !is_written && !CHANGEABLE.iter().any(|it| line.contains(it))
@@ -227,6 +244,12 @@ fn own(_1: &mut HashMap<String, Job>, _2: u64, _3: &mut u64) -> () {
         assert!(is_alone("_3 = copy ((*_1).0: &u8);\n(*_2) = copy (*_3);"));
         assert!(!is_alone("_3 = copy ((*_1).0: &mut u8);\n(*_3) = copy (*_2);"));
         assert!(!is_alone("((*_1).0: u8) = copy (*_2);"));
+    }
+
+    #[test]
+    fn only_closures_over_hash_collections_are_looked_at() {
+        let text = "fn f() -> () {\n    bb0: {\n_1 = <Map<hash_map::IntoIter<u8, u8>, {closure@a}> as Iterator>::filter::<{closure@b}>(move _2, const ()) -> [return: bb1];\n_4 = <vec::IntoIter<u8> as Iterator>::map::<R, {closure@c}>(move _2, const ()) -> [return: bb1];\n    }\n}\n";
+        assert_eq!(closures_over_maps(&functions(text)), HashSet::from(["{closure@a", "{closure@b"]));
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! Promise: MIR is text that the compiler changes at will; what is not understood in it is passed over.
 
 mod alone;
+mod made;
 mod parts;
 pub(crate) mod read;
 mod text;

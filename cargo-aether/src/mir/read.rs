@@ -4,9 +4,14 @@ use std::collections::{BTreeSet, HashSet};
 use std::path::Path;
 
 use crate::mir::alone;
+use crate::mir::made::Made;
 use crate::mir::parts;
-use crate::mir::text::{self, Function};
+use crate::mir::text::{self, Function, local, locals};
 use crate::mir::told::{Oddity, Place, Told};
+
+/// Numbers of which sums and the like are the same in every order.
+const WHOLE: [&str; 13] =
+    ["u8", "u16", "u32", "u64", "u128", "usize", "i8", "i16", "i32", "i64", "i128", "isize", "bool"];
 
 /// What a MIR file of the crate `krate` tells.
 pub(crate) fn read(file: &Path, krate: &str) -> Vec<Told> {
@@ -20,6 +25,8 @@ fn in_text(text: &str) -> Vec<(Place, Oddity)> {
     let functions = text::functions(text);
     let closures = parts::closures(&functions);
     let asked = parts::asked(&functions);
+    let over_maps = alone::closures_over_maps(&functions);
+    let made = Made::of(&functions);
     for function in &functions {
         let Function { head, body } = *function;
         let Some(place) = place(head) else { continue };
@@ -28,8 +35,14 @@ fn in_text(text: &str) -> Vec<(Place, Oddity)> {
         }
         let mut told = HashSet::new();
         told.extend(body.lines().filter_map(|line| oddity(line, body, head)));
-        if is_commutative_fold(head, body) {
+        if is_commutative_fold(function) {
             told.insert(Oddity::CommutativeFold);
+        }
+        if alone::is_one_of(function, &over_maps) && !alone::is_closure_alone(function) {
+            told.insert(Oddity::ChangesCaptured);
+        }
+        if made.compares_in_part(function) {
+            told.insert(Oddity::ComparesInPart);
         }
         told.extend(parts::told(function, &asked, &closures));
         if alone::is_told(function, &closures) {
@@ -70,36 +83,69 @@ fn oddity(line: &str, body: &str, head: &str) -> Option<Oddity> {
     if value.contains("(PointerExposeProvenance)") || is_of_pointer && is_asked {
         return Some(Oddity::AddressAsNumber);
     }
+    let is_of = |operand: &str, kinds: &[&str]| {
+        let local = operand.trim().trim_start_matches("copy ").trim_start_matches("move ");
+        let is_declared = |kind: &str| [body, head].iter().any(|of| of.contains(&format!("{local}: {kind}")));
+        local.starts_with('_') && kinds.iter().any(|kind| is_declared(kind))
+    };
+    let transmuted = value.strip_suffix(" (Transmute);").and_then(|value| value.rsplit_once(" as "));
+    if let Some((of, "usize" | "u64" | "isize" | "i64")) = transmuted {
+        const ADDRESSES: [&str; 6] =
+            ["&", "*const ", "*mut ", "fn(", "std::boxed::Box<", "std::ptr::NonNull<"];
+        // The compiler makes numbers of `*const ()` by itself, to see whether pointers are aligned.
+        let is_address = is_of(of, &ADDRESSES) && !is_of(of, &["*const ();"]);
+        return is_address.then_some(Oddity::AddressAsNumber);
+    }
     let compared =
         ["Lt(", "Le(", "Gt(", "Ge(", "Cmp("].iter().find_map(|operation| value.strip_prefix(operation))?;
-    let is_pointer = |operand: &str| {
-        let local = operand.trim().trim_start_matches("copy ").trim_start_matches("move ");
-        let is_declared = |kind: &str| [body, head].iter().any(|of| of.contains(&format!("{local}{kind}")));
-        local.starts_with('_') && [": *const ", ": *mut "].iter().any(|kind| is_declared(kind))
-    };
+    let is_pointer = |operand: &str| is_of(operand, &["*const ", "*mut "]);
     compared.split([',', ')']).take(2).any(is_pointer).then_some(Oddity::OrderOfAddresses)
 }
 
-/// Whether a closure's first argument is used once, and only so that the order of calls does not show in the result.
-fn is_commutative_fold(head: &str, body: &str) -> bool {
+/// Whether a closure returns what it makes of its first argument and of its second, uses the first one nowhere else, and makes
+/// it so that the order of calls does not show in the result.
+fn is_commutative_fold(function: &Function<'_>) -> bool {
+    let is_closure = function.head.contains("{closure#") && function.argument(3).is_some();
+    let is_whole = || WHOLE.iter().any(|of| function.head.ends_with(&format!(" -> {of} {{")));
+    is_closure && is_whole() && alone::is_closure_alone(function) && returns_joined(function).unwrap_or(false)
+}
+
+/// Whether the only use of the first argument joins it with something else, and that is what is returned.
+fn returns_joined(function: &Function<'_>) -> Option<bool> {
+    let lines: Vec<&str> = text::blocks(function.body).into_iter().flat_map(|block| block.lines).collect();
+    // What would overflow is named again.
+    let used = lines.iter().filter(|line| !line.starts_with("assert(") && locals(line).any(|of| of == 2));
+    let used: Vec<&&str> = used.collect();
+    let [line] = used.as_slice() else { return None };
+    let (to, value) = line.strip_suffix(';')?.split_once(" = ")?;
+    let written =
+        lines.iter().filter_map(|line| line.split_once(" = ")).filter(|(to, _)| local(to) == Some(0));
+    let [(_, returned)] = written.collect::<Vec<_>>().try_into().ok()?;
+    // Of what may overflow, the result is the first half.
+    let is_returned = to == "_0" || returned.starts_with(&format!("move ({to}.0: "));
+    Some(is_returned && joins(value))
+}
+
+/// Whether this is an operation on whole numbers of which neither the order nor the grouping shows, once on the argument `_2`.
+fn joins(value: &str) -> bool {
     const OPERATIONS: [&str; 7] =
-        ["AddWithOverflow(", "MulWithOverflow(", "Add(", "BitXor(", "BitOr(", "BitAnd(", "Mul("];
-    let whole =
-        ["u8", "u16", "u32", "u64", "u128", "usize", "i8", "i16", "i32", "i64", "i128", "isize", "bool"];
-    let is_closure = head.contains("{closure#") && head.contains(", _3: ");
-    if !is_closure || !whole.iter().any(|of| head.ends_with(&format!(" -> {of} {{"))) {
+        ["AddWithOverflow", "MulWithOverflow", "Add", "BitXor", "BitOr", "BitAnd", "Mul"];
+    const METHODS: [&str; 9] =
+        ["add", "mul", "bitxor", "bitor", "bitand", "wrapping_add", "wrapping_mul", "max", "min"];
+    let (call, _) = value.split_once(" -> [").unwrap_or((value, ""));
+    let Some((name, operands)) = call.strip_suffix(')').and_then(|call| call.rsplit_once('(')) else {
         return false;
-    }
-    let uses = |line: &&str| {
-        let is_debug = line.trim_start().starts_with("debug ");
-        !is_debug
-            && line
-                .match_indices("_2")
-                .any(|(at, _)| !line[at + 2..].starts_with(|c: char| c.is_ascii_digit()))
     };
-    let lines: Vec<&str> = body.lines().filter(uses).collect();
-    let [line] = lines.as_slice() else { return false };
-    OPERATIONS.iter().any(|operation| line.contains(&format!(" = {operation}copy _2, ")))
+    let is_once = operands.split(", ").filter(|of| matches!(*of, "copy _2" | "move _2")).count() == 1;
+    let is_of_numbers = match text::of_trait(name) {
+        Some((of, _, method)) => WHOLE.contains(&of) && METHODS.contains(&method),
+        None => {
+            let number = name.strip_prefix("core::num::<impl ").and_then(|rest| rest.split_once(">::"));
+            OPERATIONS.contains(&name)
+                || number.is_some_and(|(of, method)| WHOLE.contains(&of) && METHODS.contains(&method))
+        }
+    };
+    is_once && is_of_numbers
 }
 
 #[cfg(test)]
@@ -155,27 +201,67 @@ fn <impl at src/lib.rs:20:1: 20:9>::key(_1: &U) -> usize {
         assert_eq!(told("        _0 = Lt(copy _2, move _4);"), []);
         // Which is the same one does not change from run to run.
         assert_eq!(told("        _0 = Eq(copy _1, move _4);"), []);
+        // An address by another name, and a number that is none.
+        let transmuted = "    let _3: &u8;\n        _0 = copy _3 as usize (Transmute);";
+        assert_eq!(told(transmuted), [Oddity::AddressAsNumber]);
+        let checked = "    let mut _3: *const ();\n        _0 = copy _3 as usize (Transmute);";
+        assert_eq!(told(checked), []);
+        assert_eq!(told("    let _3: f64;\n        _0 = copy _3 as u64 (Transmute);"), []);
         assert_eq!(told("        asm!(\"rdtsc\", out(\"eax\") _3) -> [return: bb1];"), [Oddity::Assembly]);
     }
 
     #[test]
     fn a_fold_that_adds_forgets_the_order() {
-        let is_blind = |of: &str, line: &str| {
+        let is_blind = |of: &str, lines: &str| {
             let text = format!(
-                "fn look::{{closure#0}}(_1: &mut {{closure}}, _2: {of}, _3: u64) -> {of} {{\n    debug sum => _2;\n{line}\n}}\n"
+                "fn look::{{closure#0}}(_1: &mut {{closure@s.rs:1:1: 1:2}}, _2: {of}, _3: u64) -> {of} {{\n    debug sum => _2;\n\n    bb0: {{\n{lines}\n    }}\n}}\n"
             );
             in_text(&text).iter().any(|(_, oddity)| *oddity == Oddity::CommutativeFold)
         };
-        assert!(is_blind("u64", "        _0 = BitXor(copy _2, move _6);"));
-        assert!(is_blind(
-            "u64",
-            "        _7 = AddWithOverflow(copy _2, copy _3);\n        _0 = move (_7.0: u64);"
-        ));
-        assert!(!is_blind("f64", "        _0 = Add(copy _2, copy _3);"));
-        assert!(!is_blind(
-            "u64",
-            "        _4 = Mul(copy _2, const 31_u64);\n        _0 = Add(copy _2, copy _3);"
-        ));
-        assert!(!is_blind("u64", "        _0 = mix(copy _2, copy _3) -> [return: bb1];"));
+        for lines in [
+            "_0 = BitXor(copy _2, move _6);",
+            "_0 = BitXor(move _6, copy _2);",
+            "_7 = AddWithOverflow(copy _2, copy _3);\n_0 = move (_7.0: u64);",
+            // What is added is copied first, so that the message of an overflow names it again.
+            "_4 = copy (*_3);\n_5 = AddWithOverflow(copy _2, copy _4);\nassert(!move (_5.1: bool), \"attempt to compute `{} + {}`, which would overflow\", copy _2, move _4) -> [success: bb1, unwind continue];\n_0 = move (_5.0: u64);",
+            "_0 = <u64 as Add<&u64>>::add(copy _2, copy _3) -> [return: bb1, unwind continue];",
+            "_0 = core::num::<impl u64>::wrapping_add(copy _2, move _4) -> [return: bb1, unwind continue];",
+            "_0 = <u64 as Ord>::max(copy _2, copy _3) -> [return: bb1, unwind continue];",
+        ] {
+            assert!(is_blind("u64", lines), "{lines}");
+        }
+        for lines in [
+            "_4 = Mul(copy _2, const 31_u64);\n_0 = Add(copy _2, copy _3);",
+            "_0 = mix(copy _2, copy _3) -> [return: bb1];",
+            // What comes of it goes on to be changed.
+            "_4 = BitXor(copy _2, copy _3);\n_0 = core::num::<impl u64>::wrapping_mul(move _4, const 3_u64) -> [return: bb1, unwind continue];",
+            "_4 = <u64 as BitXor<&u64>>::bitxor(copy _2, copy _3) -> [return: bb1];\n_0 = core::num::<impl u64>::rotate_left(move _4, const 3_u32) -> [return: bb2];",
+            "_5 = MulWithOverflow(copy _2, const 31_u64);\n_4 = move (_5.0: u64);\n_7 = AddWithOverflow(copy _4, copy _3);\n_0 = move (_7.0: u64);",
+            // Which one is returned depends on something else.
+            "_0 = BitXor(copy _2, copy _3);\n_0 = const 0_u64;",
+            "_0 = <Hash as Add<u64>>::add(copy _2, copy _3) -> [return: bb1];",
+            "_0 = Add(copy _2, copy _2);",
+            "_9 = copy ((*_1).0: &mut u64);\n(*_9) = const 1_u64;\n_0 = Add(copy _2, copy _3);",
+        ] {
+            assert!(!is_blind("u64", lines), "{lines}");
+        }
+        assert!(!is_blind("f64", "_0 = Add(copy _2, copy _3);"));
+    }
+
+    #[test]
+    fn an_order_that_leaves_fields_out_is_told() {
+        let in_part = |lines: &str| {
+            let text = format!(
+                "fn make() -> Job {{\n    bb0: {{\n_0 = own::Job {{ priority: copy _1, name: move _2 }};\n    }}\n}}\n\nfn <impl at src/lib.rs:7:1: 7:9>::cmp(_1: &Job, _2: &Job) -> std::cmp::Ordering {{\n    bb0: {{\n{lines}\n    }}\n}}\n"
+            );
+            in_text(&text).iter().any(|(_, oddity)| *oddity == Oddity::ComparesInPart)
+        };
+        let first = "_3 = &((*_1).0: u64);\n_4 = &((*_2).0: u64);\n_0 = <u64 as Ord>::cmp(copy _3, copy _4) -> [return: bb1];";
+        let second = "_3 = &((*_1).1: String);\n_4 = &((*_2).1: String);\n_0 = <String as Ord>::cmp(copy _3, copy _4) -> [return: bb1];";
+        assert!(in_part(first) && in_part(second));
+        assert!(!in_part(&format!("{first}\n{second}")));
+        // What a method of it compares is not known.
+        assert!(!in_part("_3 = Job::key(copy _1) -> [return: bb1];"));
+        assert!(!in_part(&format!("{first}\n_9 = Job::key(copy _1) -> [return: bb1];")));
     }
 }

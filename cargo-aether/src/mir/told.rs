@@ -31,6 +31,10 @@ pub(crate) enum Oddity {
     Compares(Part),
     /// What a closure returns has the first field of its argument as this part.
     Keeps(Part),
+    /// A closure that changes something that it captures.
+    ChangesCaptured,
+    /// An order of a struct that some of its fields are no part of.
+    ComparesInPart,
     /// It goes through hash maps to change their entries, and each time it changes the entry alone.
     ChangesEach,
 }
@@ -83,7 +87,12 @@ impl Oddity {
             Self::AddressAsNumber => Some(("address", "an address as a number")),
             Self::OrderOfAddresses => Some(("address", "the order of addresses")),
             Self::Assembly => Some(("foreign", "assembly")),
-            Self::CommutativeFold | Self::Compares(_) | Self::Keeps(_) | Self::ChangesEach => None,
+            Self::CommutativeFold
+            | Self::Compares(_)
+            | Self::Keeps(_)
+            | Self::ChangesCaptured
+            | Self::ComparesInPart
+            | Self::ChangesEach => None,
         }
     }
 }

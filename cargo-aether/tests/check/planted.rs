@@ -289,3 +289,57 @@ fn the_command_line_calls_it() {
     let said = check_code_exits(&program.project, false, &folder, "3");
     assert!(said.contains("cargo install --path cargo-aether"), "{said}");
 }
+
+const AUDITED: &str = "\
+//! A line of the log that is a text, too.
+
+pub use tracing;
+
+/// Logs a text, and gives it.
+#[macro_export]
+macro_rules! audited {
+    ($($part:tt)*) => {{
+        let text = format!($($part)*);
+        $crate::tracing::info!(\"{text}\");
+        text
+    }};
+}
+";
+
+const AUDITS: &str = "\
+use std::collections::HashMap;
+
+use aether::prelude::*;
+
+fn logged(prices: &HashMap<u64, u64>) {
+    audited_macros::tracing::info!(all = %format!(\"{prices:?}\"), \"{prices:?}\");
+}
+
+fn told(price: u64) -> String {
+    let prices = HashMap::from([(1, price), (2, 3)]);
+    logged(&prices);
+    audited_macros::audited!(\"{prices:?}\")
+}
+
+#[workflow]
+async fn audit(cx: &mut Cx) -> Result<String> {
+    Ok(told(cx.random().await))
+}
+
+fn main() {}
+";
+
+#[test]
+fn a_text_that_a_macro_makes_beside_a_line_of_the_log_is_told() {
+    let mut project = Project::new("audited");
+    project.package("audited_macros", &[], "lib.rs", AUDITED);
+    project.package("audited", &["audited_macros"], "main.rs", AUDITS);
+    project.finish("");
+    let said = project.check(&["--json"]);
+    let findings = said.findings();
+    let places: Vec<_> = findings
+        .iter()
+        .map(|found| (found.kind.as_str(), found.chain.last().map(|frame| frame.function.as_str())))
+        .collect();
+    assert_eq!(places, [("hash", Some("audited::told"))], "{}", said.err);
+}
