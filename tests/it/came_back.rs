@@ -95,7 +95,7 @@ async fn sail_late(cx: &mut Cx) -> Result<u32> {
 }
 
 #[workflow]
-async fn sail(cx: &mut Cx) -> Result<u32> {
+async fn sail_away(cx: &mut Cx) -> Result<u32> {
     Ok(rent_boat(cx, 7).await?)
 }
 
@@ -147,11 +147,11 @@ async fn an_outcome_that_came_before_the_grace_of_a_cancellation_was_over_is_und
 async fn an_outcome_that_came_before_the_patience_of_a_shutdown_was_over_is_recorded() {
     let (place, calls, locked) = (Place::sqlite(), Calls::default(), LockedNow::default());
     let first = engine(&place, &calls, &locked).await;
-    first.start::<sail>(()).id("value").await.unwrap();
+    first.start::<sail_away>(()).id("value").await.unwrap();
     in_time(locked.0.notified()).await;
     first.shutdown_within(SHORT).await.unwrap();
     let second = engine(&place, &calls, &locked).await;
-    let run = second.handle::<sail>("value").await.unwrap();
+    let run = second.handle::<sail_away>("value").await.unwrap();
     assert_eq!(in_time(run.result()).await.unwrap(), 7);
     assert_eq!(calls.of("rent_boat"), 1);
     second.verify(&run_id("value")).await.unwrap();
