@@ -79,7 +79,7 @@ async fn unkept(cx: &mut Cx, what: String, length: usize) -> Result<String> {
         "ship" => Ok(ship_crates(cx, length).await?),
         "print" => {
             let printed = print_ticket(cx, length).await;
-            Ok(printed.map_or_else(|error| error.to_string(), |ticket| ticket))
+            Ok(printed.unwrap_or_else(|error| error.to_string()))
         }
         "weigh" => Ok(weigh_crate(cx).await.map_or_else(|error| error.to_string(), |_| String::new())),
         _ => Ok(take_seat(cx, length).await?.to_string()),
