@@ -43,7 +43,7 @@ async fn messages_of_many_processes_to_one_run_get_numbers_of_their_own() {
         let database = if n % 3 == 0 { &table.database } else { &others[n % 2] };
         // Each id is sent twice.
         let message = message(&format!("m{}", n / 2), "signal:x");
-        async move { send(&database, "run", &message).await.unwrap() }
+        async move { send(database, "run", &message).await.unwrap() }
     });
     let answers = join_all(sends).await;
     assert_eq!(answers.iter().filter(|sent| **sent == Sent::Delivered).count(), 30);

@@ -416,7 +416,7 @@ async fn a_child_that_another_worker_has_claimed_is_left_to_it() {
 async fn a_child_that_has_a_message_is_not_removed() {
     let apart = apart(PATIENT).await;
     let sent = async |database: &Database| {
-        let sent = send(&database, "child", &message("m", "signal:x")).await;
+        let sent = send(database, "child", &message("m", "signal:x")).await;
         assert_eq!(sent, Ok(Sent::Delivered));
     };
     assert_eq!(create_a_child(&apart, None, sent).await, Some(Created::New));
