@@ -128,6 +128,36 @@ fn files_that_are_named_elsewhere_are_there() {
     }
 }
 
+/// A file that no `mod` names is not compiled, and a test in it cannot fail.
+#[test]
+fn no_file_is_forgotten() {
+    let root = root();
+    let crates = std::fs::read_dir(&root).unwrap().map(|entry| entry.unwrap().path().join("src"));
+    let folders = crates.chain([root.join("src"), root.join("tests/it")]).filter(|folder| folder.is_dir());
+    let files = files_below(folders.collect());
+    let forgotten: Vec<_> = files.iter().filter(|file| !is_named(file)).collect();
+    assert!(forgotten.is_empty(), "no `mod` names {forgotten:#?}");
+    assert!(!is_named(&root.join("tests/it/nowhere.rs")));
+}
+
+/// Whether a `mod` beside a file of sources, or above it, names it.
+fn is_named(file: &Path) -> bool {
+    let (folder, name) = (file.parent().unwrap(), file.file_stem().unwrap().to_str().unwrap());
+    if ["lib", "main"].contains(&name) {
+        return true;
+    }
+    let (folder, name) = match name {
+        "mod" => (folder.parent().unwrap(), folder.file_name().unwrap().to_str().unwrap()),
+        _ => (folder, name),
+    };
+    let above = [folder.with_extension("rs"), folder.parent().unwrap().join("lib.rs")];
+    let beside = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let texts = beside.chain(above).filter_map(|file| std::fs::read_to_string(file).ok());
+    let below = folder.file_name().unwrap().to_str().unwrap();
+    let names = [format!("mod {name};"), format!("\"{name}.rs\""), format!("\"{below}/{name}.rs\"")];
+    texts.into_iter().any(|text| names.iter().any(|name| text.contains(name)))
+}
+
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
@@ -136,8 +166,10 @@ fn root() -> PathBuf {
 fn source_files(root: &Path) -> Vec<PathBuf> {
     let crates = ["core", "effects", "macros", "postgres", "sqlite", "testing"]
         .map(|name| format!("aether-{name}/src"));
-    let mut folders = vec![root.join("src")];
-    folders.extend(crates.iter().map(|folder| root.join(folder)));
+    files_below([root.join("src")].into_iter().chain(crates.iter().map(|folder| root.join(folder))).collect())
+}
+
+fn files_below(mut folders: Vec<PathBuf>) -> Vec<PathBuf> {
     let mut files = Vec::new();
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(&folder).unwrap() {

@@ -14,6 +14,7 @@ use aether_core::store::{Durability, StoreClock as _, StoreError};
 use futures_util::future::{Either, select};
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, Semaphore, SemaphorePermit};
+use tokio::task::JoinError;
 use tokio::time::timeout;
 use tokio_postgres::Error;
 use tokio_postgres::config::Host;
@@ -290,7 +291,11 @@ impl Database {
             });
             Ok::<_, Error>((client, silence))
         });
-        Ok(connecting.await.map_err(|_| gone(&self.name))??)
+        let unanswered = |error: JoinError| StoreError::Unavailable {
+            store: self.name.to_string(),
+            reason: format!("a connection could not be made: {error}"),
+        };
+        Ok(connecting.await.map_err(unanswered)??)
     }
 
     /// Whether a pooler gives each transaction another connection.

@@ -23,6 +23,8 @@ const PUT_BLOB: &str = "INSERT INTO blobs(shard, run, hash, bytes)
 const DELETE_BLOBS: &str = "DELETE FROM blobs WHERE shard = $1::int2 AND run = $2::text
     AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.shard = $1 AND r.id = $2)";
 
+const IS_THERE: &str = "SELECT EXISTS (SELECT 1 FROM runs r WHERE r.shard = $1::int2 AND r.id = $2::text)";
+
 const BLOB: &str = "SELECT bytes FROM blobs WHERE shard = $1::int2 AND run = $2::text AND hash = $3::text";
 
 /// Gives the run's epoch. Stores nothing unless that is $3.
@@ -51,7 +53,22 @@ impl Database {
     /// Deletes the values that were stored for a run, unless it is there. Gives whether there were any: there were none also
     /// where the run is in another database.
     pub(crate) async fn delete_values(&self, run: &str) -> Result<bool, StoreError> {
-        ask!(self, |conn| conn.execute(DELETE_BLOBS, &[&shard(run), &run]).await.map(|rows| rows > 0))
+        ask!(self, |conn| {
+            let transaction = conn.begin().await?;
+            let deleted = transaction.execute(DELETE_BLOBS, &[&shard(run), &run]).await? > 0;
+            // Looked at anew, after the rows are locked: one that was created meanwhile has found its values there. One that
+            // is created after this look stores them again, which waits for this transaction.
+            let is_there = match deleted {
+                true => transaction.query(IS_THERE, &[&shard(run), &run]).await?,
+                false => Vec::new(),
+            };
+            if is_there.first().map_or(Ok(false), |row| get(row, 0))? {
+                transaction.rollback().await?;
+                return Ok(false);
+            }
+            transaction.commit().await?;
+            Ok(deleted)
+        })
     }
 
     /// See [`Store::blob`](aether_core::store::Store::blob).

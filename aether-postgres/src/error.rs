@@ -307,5 +307,5 @@ fn advice_of_the_driver(said: &str) -> Option<&'static str> {
 
 /// The store is closed.
 pub(crate) fn gone(store: &str) -> StoreError {
-    StoreError::Unavailable { store: store.into(), reason: "it was closed".into() }
+    StoreError::Closed { store: store.into() }
 }

@@ -138,5 +138,5 @@ fn advice(path: &Path) -> String {
 
 /// The store is gone.
 pub(crate) fn gone(store: &str) -> StoreError {
-    StoreError::Unavailable { store: store.into(), reason: "it was closed".into() }
+    StoreError::Closed { store: store.into() }
 }

@@ -91,7 +91,7 @@ impl Readers {
         if !queued {
             return Err(gone(&self.reader.store));
         }
-        answer.await.unwrap_or_else(|_| Err(gone(&self.reader.store)))
+        answer.await.unwrap_or_else(|_| Err(self.unanswered()))
     }
 
     /// Asks what may take minutes, on a thread and a connection of its own: no other read waits for it. A file that is only
@@ -116,7 +116,18 @@ impl Readers {
             store: store.to_string(),
             reason: format!("no thread could be started: {error}"),
         })?;
-        answer.await.unwrap_or_else(|_| Err(gone(store)))
+        answer.await.unwrap_or_else(|_| Err(self.unanswered()))
+    }
+
+    /// Why a read that was begun has no answer.
+    fn unanswered(&self) -> StoreError {
+        let store = &self.reader.store;
+        match *self.open() {
+            None => gone(store),
+            Some(_) => {
+                StoreError::Unavailable { store: store.to_string(), reason: "a reader has failed".into() }
+            }
+        }
     }
 
     /// A thread with a connection of its own, for who asks again and again what takes long. It ends when the sender is dropped.

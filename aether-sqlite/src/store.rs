@@ -777,7 +777,7 @@ impl Store for SqliteStore {
     }
 
     /// Commits what is queued, closes the file and ends the threads. Later calls fail with
-    /// [`StoreError::Unavailable`]; closing again does nothing. What cannot be written yet is tried for five seconds
+    /// [`StoreError::Closed`]; closing again does nothing. What cannot be written yet is tried for five seconds
     /// more (after [`SqliteOptions::lock_patience`], if another process holds the file). What is still being read five
     /// seconds later is interrupted, and fails like a later call.
     fn close(&self) -> BoxFuture<'_, Result<(), StoreError>> {

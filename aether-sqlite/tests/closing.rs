@@ -59,7 +59,7 @@ async fn closing_waits_for_no_endless_read_and_blocks_nothing_else_of_its_thread
     assert!(ticks.load(Ordering::SeqCst) > before + 10, "others go on meanwhile");
     ticking.abort();
     let read = reading.await.unwrap();
-    assert!(matches!(read, Err(StoreError::Unavailable { .. })), "{read:?}");
+    assert!(matches!(read, Err(StoreError::Closed { .. })), "{read:?}");
     assert!(!folder.path().join("agent.db-wal").exists(), "closing folds the log into the file");
 }
 
@@ -75,8 +75,8 @@ async fn a_file_is_checked_beside_its_readers_and_not_by_one_of_them() {
     assert_eq!(loaded.expect("no read waits for the check").unwrap().len(), 1);
     store.close().await.unwrap();
     let checked = checking.await.unwrap();
-    assert!(matches!(checked, Err(StoreError::Unavailable { .. })), "{checked:?}");
-    assert!(matches!(store.damage().await, Err(StoreError::Unavailable { .. })));
+    assert!(matches!(checked, Err(StoreError::Closed { .. })), "{checked:?}");
+    assert!(matches!(store.damage().await, Err(StoreError::Closed { .. })));
 }
 
 #[test]

@@ -96,7 +96,7 @@ async fn a_closed_store_says_so() {
     store.close().await.unwrap();
     store.close().await.unwrap();
     before.await.unwrap().unwrap();
-    let gone = |error: &StoreError| matches!(error, StoreError::Unavailable { .. });
+    let gone = |error: &StoreError| matches!(error, StoreError::Closed { .. });
     assert!(matches!(put(&store, "a", 1, 2).await, Err(AppendError::Store(error)) if gone(&error)));
     assert!(gone(&store.create(new_run("b")).await.unwrap_err()));
     assert!(gone(&store.run(&id("a")).await.unwrap_err()));

@@ -4,11 +4,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use aether::effect::Payload;
 use aether::engine::{Limits, RunEnd};
 use aether::id::IdempotencyKey;
 use aether::prelude::*;
+use aether::sqlite::rusqlite::Connection;
 use aether::store::event::Event;
-use aether::store::journal::Frame;
+use aether::store::journal::{BlobRef, Frame, LargeValue};
 use aether::store::ledger::LedgerStatus;
 use aether::store::{Store, StoredEffect};
 use aether::view::{RunView, Status};
@@ -255,6 +257,11 @@ async fn a_transaction_that_failed_or_was_not_made_leaves_nothing_to_undo() {
 
 /// Plants a run whose process died between the write of an outcome to the effect store and that to the journal.
 async fn plant_between_the_phases(place: &Place) {
+    plant_outcome(place, &[]).await;
+}
+
+/// As well, with an outcome whose values like these are apart from it.
+async fn plant_outcome(place: &Place, large: &[LargeValue]) {
     let whole = {
         let place = Place::memory();
         let limits = Limits { inline: 0, ..Limits::default() };
@@ -266,9 +273,9 @@ async fn plant_between_the_phases(place: &Place) {
     let outcome: Vec<Event> = whole.of("hold_room").split_off(begun.of("hold_room").len());
     let hand = begun.hold(&place.store, Rows::Follow).await;
     let key = IdempotencyKey::new(&run_id("night"), outcome[0].command().unwrap(), 0);
-    let (frame, status) = (Frame::encode(&outcome).unwrap(), Some(LedgerStatus::Succeeded));
+    let (frame, status) = (Frame::referring(&outcome, large).unwrap(), Some(LedgerStatus::Succeeded));
     let effect = StoredEffect { run: run_id("night"), key, frame, status };
-    place.store.put_effect(effect, hand.epoch, Vec::new()).await.unwrap();
+    place.store.put_effect(effect, hand.epoch, large.to_vec()).await.unwrap();
     hand.let_go().await;
 }
 
@@ -290,6 +297,24 @@ async fn an_outcome_in_the_effect_store_is_known_when_its_run_is_ended() {
                 "{rows:?}"
             );
             engine.verify(&run_id("night")).await.unwrap();
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_run_can_be_ended_whose_outcome_is_damaged_in_the_effect_store() {
+    for terminated in [false, true] {
+        for damage in ["DELETE FROM aether_blobs", "UPDATE aether_blobs SET bytes = x'39'"] {
+            let (place, calls) = (Place::sqlite(), Calls::default());
+            let value = Payload::encode(&8_u32).unwrap();
+            plant_outcome(&place, &[LargeValue { at: BlobRef::of(&value), value }]).await;
+            let db = Connection::open(place.file()).unwrap();
+            assert_eq!(db.execute(damage, []).unwrap(), 1);
+            let (engine, view) = ended(&place.store, &calls, "night", terminated).await;
+            assert_eq!((calls.of("hold_room"), calls.of("let_room_go")), (0, 0));
+            // What it did is not known.
+            assert_eq!(view.in_doubt().len(), 1, "{view:?}");
+            engine.shutdown().await.unwrap();
         }
     }
 }

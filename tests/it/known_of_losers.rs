@@ -7,6 +7,8 @@ use std::time::Duration;
 use aether::engine::RunEnd;
 use aether::prelude::*;
 use aether::sqlite::rusqlite::Connection;
+use aether::store::{Store, StoreError};
+use aether_testing::failing::FailingStore;
 use tokio::sync::Notify;
 
 use crate::seeds::kit::{Calls, Journal, Place, builder, in_time, run_id};
@@ -102,10 +104,32 @@ async fn fetch_in_a_hurry(cx: &mut Cx) -> Result<()> {
     Err(Failure::permanent(if fetched { "it was fetched" } else { "too late" }))
 }
 
+/// Take longer than the race.
+#[step(effect = "tool")]
+async fn take_longer(cx: &mut StepCx) -> Result<()> {
+    Calls::note(cx)?;
+    tokio::time::sleep(LOCKED * 4).await;
+    Ok(())
+}
+
+/// Fetch something in a hurry, beside something else.
+#[workflow]
+async fn fetch_beside_another(cx: &mut Cx) -> Result<()> {
+    let (fetched, longer) = cx
+        .join((async |cx: &mut Cx| fetch_in_a_hurry(cx).await, async |cx: &mut Cx| take_longer(cx).await))
+        .await;
+    longer?;
+    fetched
+}
+
 /// An engine on a file with seats.
 async fn engine(place: &Place, calls: &Calls) -> Engine {
+    engine_on(&place.store, place, calls).await
+}
+
+async fn engine_on(store: &Arc<dyn Store>, place: &Place, calls: &Calls) -> Engine {
     seats(place).execute_batch("CREATE TABLE seats(seat INTEGER)").unwrap();
-    let builder = builder(&place.store, calls).provide(place.file()).provide(Locked::default());
+    let builder = builder(store, calls).provide(place.file()).provide(Locked::default());
     builder.start().await.unwrap()
 }
 
@@ -154,5 +178,22 @@ async fn a_large_outcome_of_a_branch_that_lost_is_undone() {
     assert!(view.in_doubt().is_empty() && view.uncompensated.is_empty(), "{view:?}");
     assert!(engine.ledger(&run_id("errand")).await.unwrap().iter().all(|row| row.committed));
     engine.verify(&run_id("errand")).await.unwrap();
+    engine.shutdown().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_store_that_is_away_while_a_race_is_decided_cuts_off_no_other_branch() {
+    let (place, calls) = (Place::sqlite(), Calls::default());
+    let store = Arc::new(FailingStore::new(Arc::clone(&place.store)));
+    let away = StoreError::Unavailable { store: "test".into(), reason: "a failover".into() };
+    store.next_blobs_fail(3, away);
+    let store: Arc<dyn Store> = store;
+    let engine = engine_on(&store, &place, &calls).await;
+    let run = engine.start::<fetch_beside_another>(()).id("both").await.unwrap();
+    too_late(async { run.end().await.unwrap() }).await;
+    assert_eq!((calls.of("fetch"), calls.of("bring_back"), calls.of("take_longer")), (1, 1, 1));
+    let view = engine.view(&run_id("both")).await.unwrap();
+    assert!(view.in_doubt().is_empty(), "{view:?}");
+    engine.verify(&run_id("both")).await.unwrap();
     engine.shutdown().await.unwrap();
 }

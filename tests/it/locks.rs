@@ -12,7 +12,7 @@ use aether::store::{Store, StoreError};
 use aether_testing::failing::FailingStore;
 use tempfile::TempDir;
 
-use super::seeds::kit::in_time;
+use super::seeds::kit::{self, Calls, Place, builder, in_time, run_id};
 
 #[step(effect = "tool")]
 async fn count(cx: &mut StepCx, n: u32) -> Result<u32> {
@@ -196,4 +196,33 @@ async fn the_time_for_which_a_store_keeps_a_body_waiting_is_not_the_bodys() {
     let run = engine.start::<filing>(()).id("filing").await.unwrap();
     assert_eq!(in_time(run.result()).await.unwrap(), (128, true));
     engine.shutdown().await.unwrap();
+}
+
+/// Wait for a word.
+#[workflow]
+async fn waits_beside_a_closed_store(cx: &mut Cx) -> Result<u32> {
+    Ok(cx.signal("never").await?)
+}
+
+#[tokio::test]
+async fn a_handle_is_told_that_its_store_was_closed() {
+    // A store in memory stays open.
+    for place in [Place::sqlite, Place::postgres] {
+        let (place, calls) = (place(), Calls::default());
+        let engine = builder(&place.store, &calls).start().await.unwrap();
+        let run = engine.start::<waits_beside_a_closed_store>(()).id("waits").await.unwrap();
+        in_time(kit::until_waiting(&run)).await;
+        let waiting = tokio::spawn(async move { run.end().await });
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        assert!(!waiting.is_finished());
+        engine.store().close().await.unwrap();
+        let told = in_time(waiting).await.unwrap();
+        assert!(matches!(told, Err(StoreError::Closed { .. })), "{told:?}");
+        let again = in_time(engine.store().run(&run_id("waits"))).await;
+        assert!(
+            matches!(&again, Err(error @ StoreError::Closed { .. }) if !error.is_retryable()),
+            "{again:?}"
+        );
+        let _it_has_no_store = in_time(engine.shutdown()).await;
+    }
 }

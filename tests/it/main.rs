@@ -16,6 +16,7 @@ mod cancel;
 mod cargo_build;
 mod chaos;
 mod children;
+mod clock_ahead;
 mod configuration;
 mod crash;
 mod credentials;

@@ -3,13 +3,16 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use aether::definition::Workflow;
 use aether::engine::EngineBuilder;
 use aether::error::{BuildError, Fault, RunError, StartError};
 use aether::prelude::*;
+use aether::retention::Retention;
+use aether::sqlite::SqliteStore;
+use aether::store::Store;
 use futures::FutureExt as _;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::Semaphore;
@@ -20,6 +23,7 @@ use crate::seeds::kit::{in_time, until_waiting};
 #[derive(Clone)]
 struct Stand {
     calls: Arc<AtomicU32>,
+    living: Arc<AtomicU32>,
     begun: Arc<Semaphore>,
     goes_on: Arc<Semaphore>,
 }
@@ -27,7 +31,7 @@ struct Stand {
 impl Default for Stand {
     fn default() -> Self {
         let semaphore = || Arc::new(Semaphore::new(0));
-        Self { calls: Arc::default(), begun: semaphore(), goes_on: semaphore() }
+        Self { calls: Arc::default(), living: Arc::default(), begun: semaphore(), goes_on: semaphore() }
     }
 }
 
@@ -35,6 +39,7 @@ impl Stand {
     async fn here(cx: &StepCx) -> Result<u32> {
         let stand = cx.dep::<Self>()?;
         let call = stand.calls.fetch_add(1, Ordering::SeqCst) + 1;
+        let _living = Living::new(&stand.living);
         stand.begun.add_permits(1);
         stand.goes_on.acquire().await.map_err(Failure::permanent)?.forget();
         Ok(call)
@@ -47,6 +52,102 @@ impl Stand {
     fn calls(&self) -> u32 {
         self.calls.load(Ordering::SeqCst)
     }
+
+    /// How many bodies have begun and are neither over nor dropped.
+    fn living(&self) -> u32 {
+        self.living.load(Ordering::SeqCst)
+    }
+}
+
+/// A body that is neither over nor dropped.
+struct Living(Arc<AtomicU32>);
+
+impl Living {
+    fn new(count: &Arc<AtomicU32>) -> Self {
+        count.fetch_add(1, Ordering::SeqCst);
+        Self(Arc::clone(count))
+    }
+}
+
+impl Drop for Living {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// Bodies that hold their threads until they are let go.
+#[derive(Clone, Default)]
+struct Block {
+    begun: Arc<AtomicBool>,
+    goes_on: Arc<AtomicBool>,
+}
+
+impl Block {
+    fn begun(&self) {
+        let asked = Instant::now();
+        while !self.begun.load(Ordering::SeqCst) {
+            assert!(asked.elapsed() < Duration::from_secs(60));
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    fn hold(&self) {
+        self.begun.store(true, Ordering::SeqCst);
+        while !self.goes_on.load(Ordering::SeqCst) {
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    fn go_on(&self) {
+        self.goes_on.store(true, Ordering::SeqCst);
+    }
+}
+
+/// Look at something in a way that lets nobody else have the thread.
+#[step(effect = "read")]
+async fn blocking_read(cx: &mut StepCx) -> Result<u32> {
+    cx.dep::<Block>()?.hold();
+    Ok(1)
+}
+
+#[workflow]
+async fn reads_and_blocks(cx: &mut Cx) -> Result<u32> {
+    Ok(blocking_read(cx).await?)
+}
+
+/// How often it was looked whether something had happened.
+#[derive(Clone, Default)]
+struct Looks(Arc<AtomicU32>);
+
+async fn not_seen(cx: &mut StepCx) -> Result<Probe<u32>> {
+    cx.dep::<Looks>()?.0.fetch_add(1, Ordering::SeqCst);
+    Ok(Probe::DidNotHappen)
+}
+
+/// Change something, which takes a while and can be seen.
+#[step(effect = "tool", on_unknown = "probe", probe = not_seen)]
+async fn slow_tool_to_be_seen(cx: &mut StepCx) -> Result<u32> {
+    Stand::here(cx).await
+}
+
+/// Change something that can be seen, in a way that lets nobody else have the thread.
+#[step(effect = "tool", on_unknown = "probe", probe = not_seen)]
+async fn blocking_tool_to_be_seen(cx: &mut StepCx) -> Result<u32> {
+    let (stand, block) = (cx.dep::<Stand>()?, cx.dep::<Block>()?);
+    let call = stand.calls.fetch_add(1, Ordering::SeqCst) + 1;
+    let _living = Living::new(&stand.living);
+    block.hold();
+    Ok(call)
+}
+
+#[workflow]
+async fn changes_slowly_and_looks(cx: &mut Cx) -> Result<u32> {
+    Ok(slow_tool_to_be_seen(cx).await?)
+}
+
+#[workflow]
+async fn blocks_and_looks(cx: &mut Cx) -> Result<u32> {
+    Ok(blocking_tool_to_be_seen(cx).await?)
 }
 
 /// Look at something that takes a while.
@@ -246,6 +347,231 @@ fn an_engine_ends_with_its_own_runtime_and_says_so() {
         let run = next.handle::<reads_slowly>("cut").await.unwrap();
         assert_eq!(in_time(run.result()).await.unwrap(), 2);
         next.shutdown().await.unwrap();
+    });
+}
+
+/// An engine whose only thread is held by a body, while another body has begun.
+struct Held {
+    engine: Engine,
+    stand: Stand,
+    block: Block,
+    run: RunHandle<changes_slowly>,
+    home: Runtime,
+    _folder: tempfile::TempDir,
+}
+
+impl Held {
+    fn new() -> Self {
+        let (folder, stand, block) = (tempfile::tempdir().unwrap(), Stand::default(), Block::default());
+        let home = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let engine = home.block_on(on(folder.path(), &stand).provide(block.clone()).start()).unwrap();
+        let run = home.block_on(started(&engine, &stand, Some("stands")));
+        // Its answer needs the thread, too.
+        let starting = engine.clone();
+        home.spawn(async move { starting.start::<reads_and_blocks>(()).id("blocks").await });
+        block.begun();
+        Self { engine, stand, block, run, home, _folder: folder }
+    }
+
+    /// Asks in a runtime that ends while it waits for the answer.
+    fn ask_in_vain<T>(&self, millis: u64, asked: impl Future<Output = T>) {
+        let brief = threads();
+        let limit = Duration::from_millis(millis);
+        let answer = brief.block_on(async { tokio::time::timeout(limit, asked).await.ok() });
+        assert!(answer.is_none(), "it was done in {millis} ms");
+    }
+
+    /// Waits until nobody owns the run; its body must be gone by then.
+    async fn is_free(&self) {
+        in_time(async {
+            while self.engine.store().run(self.run.id()).await.unwrap().unwrap().owner.is_some() {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        })
+        .await;
+        assert_eq!(self.stand.living(), 0, "a run is free while its body stands");
+    }
+}
+
+#[test]
+fn a_shutdown_whose_runtime_ends_is_continued_by_the_next() {
+    for millis in [1_100, 1_600, 2_500] {
+        let held = Held::new();
+        held.ask_in_vain(millis, held.engine.clone().shutdown_within(Duration::from_secs(300)));
+        held.block.go_on();
+        let (callers, stand) = (threads(), &held.stand);
+        callers.block_on(async {
+            let again = tokio::spawn(held.engine.clone().shutdown());
+            tokio::time::sleep(Duration::from_millis(500)).await;
+            // The patience is that of the first call.
+            assert!(!again.is_finished() && stand.living() == 1, "{} bodies", stand.living());
+            held.engine.end_patience();
+            in_time(again).await.unwrap().unwrap();
+            assert_eq!(stand.living(), 0, "a body stands after the shutdown");
+            let stopped = in_time(held.run.result()).await;
+            assert!(matches!(stopped, Err(RunError::Stopped { .. })), "{stopped:?}");
+        });
+    }
+}
+
+#[test]
+fn a_drain_whose_runtime_ends_is_done_by_the_engine() {
+    let held = Held::new();
+    held.ask_in_vain(1_600, held.engine.drain(Duration::from_secs(300)));
+    held.block.go_on();
+    held.home.block_on(async {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        assert_eq!(held.stand.living(), 1, "its patience is not over");
+        held.engine.end_patience();
+        held.is_free().await;
+        in_time(held.engine.drain(Duration::ZERO)).await.unwrap();
+        in_time(held.engine.clone().shutdown()).await.unwrap();
+    });
+}
+
+#[test]
+fn a_runtime_that_ends_during_a_shutdown_leaves_no_handle_waiting() {
+    for millis in [0, 1, 5, 50] {
+        let (folder, stand) = (tempfile::tempdir().unwrap(), Stand::default());
+        let (home, callers) = (threads(), threads());
+        let engine = home.block_on(on(folder.path(), &stand).start()).unwrap();
+        let run = home.block_on(started::<changes_slowly>(&engine, &stand, Some("cut")));
+        home.spawn(engine.clone().shutdown_within(Duration::from_secs(300)));
+        callers.block_on(async {
+            in_time(async {
+                while !engine.is_draining() {
+                    tokio::time::sleep(Duration::from_micros(200)).await;
+                }
+            })
+            .await;
+            tokio::time::sleep(Duration::from_millis(millis)).await;
+        });
+        drop(home);
+        assert_eq!(stand.living(), 0);
+        callers.block_on(async {
+            let stopped = in_time(run.result()).await;
+            assert!(matches!(stopped, Err(RunError::Stopped { .. })), "{stopped:?}");
+            let health = engine.health().await;
+            assert!(!health.is_live() && health.active == 0, "{health:?}");
+            in_time(engine.shutdown()).await.unwrap();
+        });
+    }
+}
+
+#[test]
+fn a_body_that_outlives_its_runtime_and_a_shutdown_keeps_its_run_until_it_ends() {
+    let held = Held::new();
+    let callers = threads();
+    let Held { engine, stand, block, home, .. } = held;
+    callers.block_on(async {
+        let created = async {
+            loop {
+                match engine.handle::<reads_and_blocks>("blocks").await {
+                    Ok(run) => return run,
+                    Err(_not_yet) => tokio::time::sleep(Duration::from_millis(2)).await,
+                }
+            }
+        };
+        let blocks = in_time(created).await;
+        // It cannot be cut off.
+        let stuck = in_time(engine.clone().shutdown_within(Duration::ZERO)).await;
+        assert!(stuck.is_err());
+        home.shutdown_background();
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        // The other one is dropped by the same thread.
+        assert_eq!(stand.living(), 1);
+        assert_eq!(engine.health().await.active, 2, "a run is free while its body stands");
+        block.go_on();
+        let stopped = in_time(blocks.result()).await;
+        assert!(matches!(stopped, Err(RunError::Stopped { .. })), "{stopped:?}");
+        holds_nothing(&engine).await;
+        assert_eq!(stand.living(), 0);
+    });
+}
+
+/// Two engines on one store of this process, of which the first ends with its runtime.
+struct Shared {
+    store: Arc<dyn Store>,
+    stand: Stand,
+    block: Block,
+    looks: Looks,
+    _folder: tempfile::TempDir,
+}
+
+impl Shared {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Arc::new(SqliteStore::open(folder.path().join("agent.db")).unwrap());
+        let (stand, block, looks) = (Stand::default(), Block::default(), Looks::default());
+        Self { store, stand, block, looks, _folder: folder }
+    }
+
+    async fn engine(&self) -> Engine {
+        let poll = Duration::from_millis(20);
+        let builder = Engine::builder().store(Arc::clone(&self.store)).lease(Duration::from_secs(1));
+        let builder = builder.poll_interval(poll).eviction_grace(poll);
+        let builder = builder.provide(self.stand.clone()).provide(self.block.clone());
+        builder.provide(self.looks.clone()).start().await.unwrap()
+    }
+
+    fn looks(&self) -> u32 {
+        self.looks.0.load(Ordering::SeqCst)
+    }
+}
+
+#[test]
+fn a_worker_whose_runtime_has_ended_keeps_no_probe_and_no_purge_waiting() {
+    for is_held in [true, false] {
+        let (shared, home, callers) = (Shared::new(), threads(), threads());
+        let first = home.block_on(shared.engine());
+        let run = home.block_on(async {
+            first.start::<changes_slowly_and_looks>(()).id("cut").await.unwrap();
+            shared.stand.begun().await;
+            first.handle::<changes_slowly_and_looks>("cut").await.unwrap()
+        });
+        // With or without it, the store stays open.
+        let first = is_held.then_some((first, run));
+        drop(home);
+        callers.block_on(async {
+            let second = shared.engine().await;
+            let run = second.handle::<changes_slowly_and_looks>("cut").await.unwrap();
+            shared.stand.begun().await;
+            assert_eq!((shared.stand.living(), shared.looks()), (1, 1));
+            shared.stand.goes_on.add_permits(1);
+            assert_eq!(in_time(run.result()).await.unwrap(), 2);
+            let purged = second.purge(&Retention::new().completed(Duration::ZERO)).await.unwrap();
+            assert_eq!((purged.deleted, purged.held), (1, 0));
+            second.shutdown().await.unwrap();
+        });
+        drop(first);
+    }
+}
+
+#[test]
+fn a_body_that_outlives_its_runtime_keeps_a_probe_waiting_until_it_ends() {
+    let (shared, home, callers) = (Shared::new(), threads(), threads());
+    let first = home.block_on(shared.engine());
+    home.block_on(async { first.start::<blocks_and_looks>(()).id("cut").await.unwrap() });
+    shared.block.begun();
+    home.shutdown_background();
+    callers.block_on(async {
+        let second = shared.engine().await;
+        let run = second.handle::<blocks_and_looks>("cut").await.unwrap();
+        in_time(async {
+            while shared.looks() < 3 {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        })
+        .await;
+        assert_eq!(
+            (shared.stand.calls(), shared.stand.living()),
+            (1, 1),
+            "a call is made beside another one"
+        );
+        shared.block.go_on();
+        assert_eq!(in_time(run.result()).await.unwrap(), 2);
+        assert_eq!(shared.stand.living(), 0);
+        second.shutdown().await.unwrap();
     });
 }
 

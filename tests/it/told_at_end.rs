@@ -175,3 +175,36 @@ async fn what_an_operator_says_counts_that_was_said_before_the_run_was_cancelled
         }
     }
 }
+
+/// Have a document made elsewhere.
+#[step(effect = "tool")]
+async fn have_made(cx: &mut StepCx, pages: u32) -> Result<String> {
+    let _ = pages;
+    Calls::note(cx)?;
+    let callback = cx.callback()?;
+    callback.token().clone_into(&mut *cx.dep::<Token>()?.0.lock().unwrap());
+    Err(callback.pending().into())
+}
+
+/// Have a document made.
+#[workflow]
+async fn order_on_word(cx: &mut Cx, pages: u32) -> Result<String> {
+    Ok(have_made(cx, pages).await?)
+}
+
+#[tokio::test]
+async fn a_large_report_that_counts_at_the_end_is_stored_once() {
+    for shop in Shop::in_each_store() {
+        shop.leave_waiting::<order_on_word>().await;
+        let client = shop.client().await;
+        let document = "x".repeat(100_000);
+        assert_eq!(client.complete_callback(&shop.token(), &document).await.unwrap(), Sent::Delivered);
+        let (engine, view) = shop.cancelled(client).await;
+        assert!(view.in_doubt().is_empty(), "{view:?}");
+        let rows = shop.place.store.entries(&run_id("order")).await.unwrap();
+        assert_eq!((rows.len(), rows[0].status), (1, LedgerStatus::Succeeded));
+        assert!(rows[0].committed && rows[0].result.is_none(), "the row has {:?}", rows[0].result);
+        engine.verify(&run_id("order")).await.unwrap();
+        engine.shutdown().await.unwrap();
+    }
+}

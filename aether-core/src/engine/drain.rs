@@ -10,13 +10,12 @@ use std::time::Duration;
 use futures_util::future::{BoxFuture, Either, join, join_all, select};
 
 use crate::engine::advance::launch::release_run;
-use crate::engine::advance::place::remove_active;
+use crate::engine::advance::place::TakenTask;
 use crate::engine::drained::Drained;
 use crate::engine::inner::{Engine, Inner};
 use crate::engine::whole::whole;
 use crate::run::claim::Run;
 use crate::run::fault::Fault;
-use crate::sched::JoinHandle;
 use crate::store::error::StoreError;
 
 /// How long a drain waits for the appends of a run that it cut off.
@@ -75,22 +74,26 @@ pub(super) async fn drained(inner: &Arc<Inner>, patience: Duration) -> Drained {
     *inner.drained.get_or_init(|| release_all(inner, patience)).await
 }
 
+/// Releases all runs. May be dropped at any point, with a runtime: it is done again from the beginning, with what is left of
+/// the patience.
 async fn release_all(inner: &Arc<Inner>, patience: Duration) -> Drained {
+    let now = inner.shared.environment.monotonic();
+    let patience = inner.patient_until.get_or_init(|| now.saturating_add(patience)).saturating_sub(now);
     // 1. Nothing new: nothing is claimed and nothing is launched. Under the lock of the active runs, so that a run is
     // either among them, with its task, or not launched.
-    let active: Vec<(Arc<Run>, _)> = {
+    let taken: Vec<TakenTask> = {
         let mut active = inner.active();
         inner.draining.store(true, Ordering::Release);
-        active.values_mut().map(|a| (Arc::clone(&a.run), a.task.take())).collect()
+        active.values_mut().filter_map(|place| TakenTask::out_of(inner, place)).collect()
     };
     inner.wake_scheduler.notify_one();
     inner.wake_ticking.notify_one();
     let mut ends: Vec<BoxFuture<'_, bool>> = Vec::new();
-    for (run, task) in active {
+    for task in taken {
         // 2. Every run is asked to stop before the first one is waited for. Its task ends when nothing is in flight, and
         // then releases the run itself.
-        run.begin_stopping();
-        ends.push(Box::pin(release(inner, run, task, patience)));
+        task.run.begin_stopping();
+        ends.push(Box::pin(release(inner, task, patience)));
     }
     // 3. Runs that were just being claimed or created are released by whoever does that. A store that does not answer is
     // not waited for longer than the bodies are.
@@ -105,18 +108,12 @@ async fn release_all(inner: &Arc<Inner>, patience: Duration) -> Drained {
 }
 
 /// Waits until a run has stopped, and cuts it off when the patience is over. Says whether it did.
-async fn release(
-    inner: &Arc<Inner>,
-    run: Arc<Run>,
-    task: Option<JoinHandle<()>>,
-    patience: Duration,
-) -> bool {
-    let Some(mut task) = task else { return false };
+async fn release(inner: &Arc<Inner>, mut task: TakenTask, patience: Duration) -> bool {
     let limit = Box::pin(patience_over(inner, patience));
     match select(&mut task, limit).await {
-        Either::Left((Ok(()), _)) => return false,
+        Either::Left((true, _)) => return false,
         // Its runtime has ended, and it was dropped there without releasing anything.
-        Either::Left((Err(_), _)) => {}
+        Either::Left((false, _)) => {}
         Either::Right(_) => {
             // The order matters: an aborted task may still be running until it is awaited, so only after that is the
             // journal final; all of it must be durable before the release, or the next owner would read a journal that
@@ -124,31 +121,26 @@ async fn release(
             task.abort();
             let aborted = select(&mut task, inner.shared.environment.sleep(FLUSH_PATIENCE)).await;
             if matches!(aborted, Either::Right(_)) {
-                release_when_unstuck(inner, run, task);
+                release_when_unstuck(inner, task);
                 return true;
             }
         }
     }
     // A store that cannot write for the moment keeps the appends; its `close` says what became of them. One that does not
     // answer is told again: a drained engine stays open, and would renew the lease of a run that it does not advance.
-    let released = inner.spawn(release_when_flushed(Arc::clone(inner), Arc::clone(&run)));
+    let released = inner.spawn(release_when_flushed(Arc::clone(inner), Arc::clone(&task.run)));
     let _released_or_later = select(released, inner.shared.environment.sleep(FLUSH_PATIENCE)).await;
-    remove_active(inner, &run, false);
     true
 }
 
 /// Nobody can take its thread from a body. It may still do something, so nobody else gets the run before it has ended, or
 /// this process has, or is silent.
-fn release_when_unstuck(inner: &Arc<Inner>, run: Arc<Run>, task: JoinHandle<()>) {
-    inner.stuck.fetch_add(1, Ordering::AcqRel);
-    tracing::error!(target: "aether::engine", run = %run.id, "a body blocks its thread: it cannot be cut off");
+fn release_when_unstuck(inner: &Arc<Inner>, mut task: TakenTask) {
+    tracing::error!(target: "aether::engine", run = %task.run.id, "a body blocks its thread: it cannot be cut off");
     let engine = Arc::clone(inner);
     inner.spawn(async move {
-        let _aborted = task.await;
-        release_when_flushed(Arc::clone(&engine), Arc::clone(&run)).await;
-        remove_active(&engine, &run, false);
-        engine.stuck.fetch_sub(1, Ordering::AcqRel);
-        engine.unstuck.notify_waiters();
+        let _aborted = (&mut task).await;
+        release_when_flushed(engine, Arc::clone(&task.run)).await;
     });
 }
 
@@ -161,16 +153,21 @@ async fn release_when_flushed(inner: Arc<Inner>, run: Arc<Run>) {
 }
 
 impl Inner {
-    /// Waits until no body blocks its thread that could not be cut off.
+    /// Waits, after a drain, until no body blocks its thread that could not be cut off.
     pub(super) async fn unstuck(&self) {
         loop {
             // Before the look, so that an end in between is not missed.
             let changed = self.unstuck.notified();
-            if self.stuck.load(Ordering::Acquire) == 0 {
+            if !self.is_stuck() {
                 return;
             }
             changed.await;
         }
+    }
+
+    /// Whether, after a drain, a body still blocks its thread: no other run has its place then.
+    pub(super) fn is_stuck(&self) -> bool {
+        !self.active().is_empty()
     }
 }
 

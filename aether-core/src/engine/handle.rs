@@ -230,7 +230,7 @@ impl<W> RunHandle<W> {
     /// ```
     ///
     /// # Errors
-    /// [`StoreError`] when the store fails for good, or is out of reach while the engine is stopped.
+    /// [`StoreError`] when the store fails for good or was closed, or is out of reach while the engine is stopped.
     pub async fn end(&self) -> Result<RunEnd, StoreError> {
         loop {
             // Registered before looking, so that an end in between is not missed.

@@ -27,7 +27,8 @@ use crate::run::end::RunEnd;
 use crate::run::program::{Children, RegisteredWorkflow};
 use crate::run::shared::{EngineShared, Observed};
 use crate::sched::{
-    AtomicBool, AtomicUsize, HashMap, JoinHandle, Mutex, Notify, OnceCell, Runtime, RwLock, Semaphore,
+    AtomicBool, AtomicUsize, HashMap, JoinHandle, Mutex, Notify, OnceCell, OnceLock, Runtime, RwLock,
+    Semaphore,
 };
 use crate::store::api::Store;
 use crate::store::error::StoreError;
@@ -92,6 +93,9 @@ pub(crate) struct Inner {
     pub(super) draining: AtomicBool,
     /// Result of the one drain.
     pub(super) drained: OnceCell<Drained>,
+    /// When its patience is over, by the monotonic clock. Whoever continues a drain that was cut off with its runtime keeps
+    /// to it.
+    pub(super) patient_until: OnceLock<Duration>,
     /// Somebody wants no body to be waited for any more.
     pub(super) hurried: AtomicBool,
     pub(super) hurry: Notify,
@@ -119,9 +123,7 @@ pub(crate) struct Inner {
     pub(super) retention: Option<Retention>,
     /// That this engine uses its store.
     pub(super) in_use: InUse,
-    /// How many bodies block their threads and could not be cut off.
-    pub(super) stuck: AtomicUsize,
-    /// Woken when one of them has ended.
+    /// Woken when a body has ended that could not be cut off.
     pub(super) unstuck: Notify,
     /// Wakes the task that deletes ended runs.
     pub(super) wake_purging: Arc<Notify>,
@@ -147,7 +149,10 @@ pub(crate) struct Settings {
 #[derive(Debug)]
 pub(super) struct Active {
     pub(super) run: Arc<Run>,
+    /// `None` while a drain waits for it.
     pub(super) task: Option<JoinHandle<()>>,
+    /// It was dropped while a drain waited for it.
+    pub(super) is_dropped: bool,
 }
 
 /// Where the handles of a run wait for its end.

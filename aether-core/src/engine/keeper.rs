@@ -1,17 +1,18 @@
 //! Keeping this worker's leases, and watching those of the others.
 //!
 //! Promise: leases are renewed for as long as the engine's own tasks live, whatever bodies do to their threads; a run that
-//! another worker took over is stopped here, and only then said to be noticed.
+//! another worker took over is stopped here, and only then said to be noticed. Where these tasks end before this worker has, it
+//! is ended as soon as none of its bodies stands any more: nobody waits for a worker that cannot do anything.
 
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, PoisonError, Weak};
 use std::time::Duration;
 
 use futures_util::future::{Either, select};
 
 use crate::engine::inner::Inner;
 use crate::run::leases::RENEWAL_RETRY;
-use crate::sched::{AtomicBool, Notify, mutated};
+use crate::sched::{AtomicBool, Mutex, Notify, mutated};
 use crate::store::error::StoreError;
 use crate::store::workers::LostRun;
 use crate::vocabulary::environment::Environment;
@@ -24,6 +25,8 @@ pub(super) struct Keeper(Arc<KeeperEnd>);
 struct KeeperEnd {
     over: AtomicBool,
     changed: Notify,
+    /// The engine, where its worker is to be ended.
+    to_end: Mutex<Option<Arc<Inner>>>,
 }
 
 impl Drop for Keeper {
@@ -48,6 +51,11 @@ impl Keeper {
         environment.spawn_keeper(Box::pin(task));
         Self(end)
     }
+
+    /// Has the worker ended when nothing of it stands any more, once this is dropped: the engine's own tasks do not do it.
+    pub(super) fn end_worker_of(&self, inner: &Arc<Inner>) {
+        *self.0.to_end.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(inner));
+    }
 }
 
 async fn keep_leases(
@@ -71,7 +79,31 @@ async fn keep_leases(
             wait = next;
         }
     }
+    let to_end = end.to_end.lock().unwrap_or_else(PoisonError::into_inner).take();
+    if let Some(inner) = to_end {
+        end_worker(&inner).await;
+    }
 }
+
+/// Ends the worker of an engine whose own tasks have ended with their runtime, unless a shutdown does. Its leases are not
+/// renewed any more, so others take its runs; a body that is left over keeps the worker known to them until it has ended.
+async fn end_worker(inner: &Inner) {
+    let environment = &inner.shared.environment;
+    while !inner.left.initialized() {
+        if !inner.is_at_work() {
+            match inner.shared.retire().await {
+                Err(error) if error.is_retryable() => {
+                    tracing::warn!(target: "aether::engine", %error, "cannot end a worker yet whose runtime has ended");
+                }
+                _ended_or_never => return,
+            }
+        }
+        environment.sleep(inner.settings.poll.max(SHORTEST_LOOK)).await;
+    }
+}
+
+/// How often it is looked at least whether a body still stands.
+const SHORTEST_LOOK: Duration = Duration::from_millis(10);
 
 /// Renews, and looks at the other workers. Returns when to do so again.
 async fn keep(inner: &Inner) -> Duration {
@@ -157,6 +189,12 @@ impl Inner {
         let active = self.active();
         let is_over = |lost: &&LostRun| !active.get(&lost.run).is_some_and(|active| active.run.is_lost(lost));
         self.lost().iter().filter(is_over).cloned().collect()
+    }
+
+    /// Whether a body of this worker may still do something, or a claim or a creation is under way.
+    fn is_at_work(&self) -> bool {
+        let is_under_way = !self.admissions.ended_before(self.admissions.next());
+        is_under_way || self.loading.load(Ordering::Acquire) > 0 || !self.active().is_empty()
     }
 
     /// Whether this worker may hold a run.

@@ -10,7 +10,6 @@ use futures_util::future::select;
 
 use crate::engine::inner::{Engine, Inner};
 use crate::engine::retention::{PurgeDecision, PurgeReport, Retention};
-use crate::engine::steady_clock::STEADY;
 use crate::store::error::StoreError;
 use crate::store::purge::Purged;
 use crate::vocabulary::environment::Environment;
@@ -33,7 +32,7 @@ impl Engine {
     /// # Errors
     /// [`StoreError`] when the store fails.
     pub async fn purge(&self, retention: &Retention) -> Result<PurgeReport, StoreError> {
-        purge(&self.inner, retention).await
+        purge(&self.inner, retention, Duration::MAX).await
     }
 
     /// The retention that this engine was built with; an engine that is a client does not act on it by itself.
@@ -49,9 +48,14 @@ impl Engine {
     }
 }
 
-async fn purge(inner: &Inner, retention: &Retention) -> Result<PurgeReport, StoreError> {
+/// Purges by a clock that has gone regularly for `steady_for`.
+async fn purge(
+    inner: &Inner,
+    retention: &Retention,
+    steady_for: Duration,
+) -> Result<PurgeReport, StoreError> {
     let store = &inner.shared.store;
-    let mut query = retention.ended(inner.shared.environment.now());
+    let mut query = retention.ended(inner.shared.environment.now(), steady_for);
     let mut report = PurgeReport::default();
     while !inner.is_stopping() {
         let ended = store.ended(query.clone()).await?;
@@ -92,36 +96,38 @@ async fn purge(inner: &Inner, retention: &Retention) -> Result<PurgeReport, Stor
 /// How often the clock is looked at that is not believed yet.
 const LOOK: Duration = Duration::from_secs(5);
 
-/// Purges again and again, until the engine stops, from when its clock is believed: what a clock deletes that is ahead for a
-/// moment is gone, and its id can be used again.
+/// Purges again and again, until the engine stops, by each age from when its clock is believed to know it: what a clock deletes
+/// that is ahead for a moment is gone, and its id can be used again.
 pub(super) async fn keep_purging(
     inner: Weak<Inner>,
     environment: Arc<dyn Environment>,
     retention: Retention,
 ) {
+    // By how many ages the newest purge has gone, and in what time the next one is due.
+    let (mut ages, mut due) = (0, Duration::ZERO);
     loop {
         // Held for no longer than a purge, so that an engine without users goes, and its store with it.
         let (wake, pause) = {
             let Some(inner) = inner.upgrade().filter(|inner| !inner.is_stopping()) else { return };
-            let missing = believed_after(&retention).saturating_sub(inner.steady.steady_for(&*environment));
-            let pause = if missing.is_zero() {
-                match purge(&inner, &retention).await {
+            let steady_for = inner.steady.steady_for(&*environment);
+            let (believed, others): (Vec<_>, Vec<_>) =
+                retention.believed_after().partition(|after| *after <= steady_for);
+            if due.is_zero() && !believed.is_empty() || believed.len() > ages {
+                match purge(&inner, &retention, steady_for).await {
                     Ok(report) => {
                         tracing::debug!(target: "aether::engine", ?report, "ended runs were purged")
                     }
                     Err(error) => tracing::warn!(target: "aether::engine", %error, "cannot purge ended runs"),
                 }
-                retention.every
-            } else {
-                missing.min(LOOK)
-            };
+                due = retention.every;
+            }
+            ages = believed.len();
+            let look = others.into_iter().min().map(|after| after.saturating_sub(steady_for).min(LOOK));
+            let purge = Some(due).filter(|due| !due.is_zero());
+            let pause = look.into_iter().chain(purge).min().unwrap_or(retention.every);
             (Arc::clone(&inner.wake_purging), pause)
         };
         select(Box::pin(wake.notified()), environment.sleep(pause)).await;
+        due = due.saturating_sub(pause);
     }
-}
-
-/// For how long the clock must have gone regularly: what is kept for less is deleted after that.
-fn believed_after(retention: &Retention) -> Duration {
-    retention.shortest().min(STEADY)
 }

@@ -12,6 +12,7 @@ use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
 
+use crate::engine::steady_clock::STEADY;
 use crate::journal::frame::StoredFrame;
 use crate::store::api::Store;
 use crate::store::error::StoreError;
@@ -222,14 +223,18 @@ impl Retention {
         self.hook.is_some()
     }
 
-    /// The shortest of the ages.
-    pub(super) fn shortest(&self) -> Duration {
-        self.ages.iter().map(|(_, age)| *age).min().unwrap_or_default()
+    /// For how long the clock must have gone regularly, to be believed when it says that an age is over: ten minutes, or for
+    /// that age where it is less. One for each age.
+    pub(super) fn believed_after(&self) -> impl Iterator<Item = Duration> {
+        self.ages.iter().map(|(_, age)| believed_after(*age))
     }
 
-    pub(super) fn ended(&self, now: Timestamp) -> EndedRuns {
+    /// The ended runs that are older than their ages, by a clock that has gone regularly for `steady_for`: without those whose
+    /// ages it is not believed to know.
+    pub(super) fn ended(&self, now: Timestamp, steady_for: Duration) -> EndedRuns {
         let before = |age: Duration| now.saturating_sub(age).unwrap_or(Timestamp::MIN);
-        let before = self.ages.iter().map(|(status, age)| (*status, before(*age))).collect();
+        let believed = self.ages.iter().filter(|(_, age)| believed_after(*age) <= steady_for);
+        let before = believed.map(|(status, age)| (*status, before(*age))).collect();
         EndedRuns { before, after: 0, limit: self.batch }
     }
 
@@ -246,6 +251,10 @@ impl Retention {
             None => PurgeDecision::Delete,
         }
     }
+}
+
+fn believed_after(age: Duration) -> Duration {
+    age.min(STEADY)
 }
 
 impl fmt::Debug for Retention {

@@ -31,7 +31,9 @@ use crate::policy::verifiers::Verifiers;
 use crate::run::leases::Leases;
 use crate::run::program::RegisteredWorkflow;
 use crate::run::shared::{EngineShared, Presence};
-use crate::sched::{AtomicBool, HashMap, Mutex, Notify, OnceCell, Runtime, RwLock, Semaphore, SharedLock};
+use crate::sched::{
+    AtomicBool, HashMap, Mutex, Notify, OnceCell, OnceLock, Runtime, RwLock, Semaphore, SharedLock,
+};
 use crate::step::body::RegisteredStep;
 use crate::store::api::{Durability, Store};
 use crate::store::error::StoreError;
@@ -176,11 +178,11 @@ impl EngineBuilder {
             wake_purging: Arc::new(Notify::new()),
             retention: self.retention,
             in_use,
-            stuck: 0.into(),
             unstuck: Notify::default(),
             stopping: false.into(),
             draining: false.into(),
             drained: OnceCell::new(),
+            patient_until: OnceLock::new(),
             hurried: false.into(),
             hurry: Notify::new(),
             vitals: Mutex::default(),

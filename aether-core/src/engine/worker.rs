@@ -24,9 +24,8 @@ use crate::vocabulary::id::RunId;
 
 /// Starts the engine's own tasks.
 pub(super) fn spawn_tasks(inner: &Arc<Inner>) {
-    let keeper = Keeper::start(inner);
-    let unbroken = Unbroken(Arc::clone(inner));
-    inner.spawn(schedule(Arc::clone(inner), keeper, unbroken));
+    let unbroken = Unbroken { inner: Arc::clone(inner), keeper: Keeper::start(inner) };
+    inner.spawn(schedule(Arc::clone(inner), unbroken));
     if inner.settings.advances {
         inner.spawn(adopt(Arc::downgrade(inner)));
     }
@@ -38,12 +37,16 @@ pub(super) fn spawn_tasks(inner: &Arc<Inner>) {
 }
 
 /// Claims what is due, until the engine stops; then releases everything. Leases are renewed for as long as this runs.
-async fn schedule(inner: Arc<Inner>, keeper: Keeper, _unless_it_breaks: Unbroken) {
+async fn schedule(inner: Arc<Inner>, unbroken: Unbroken) {
     let shared = Arc::clone(&inner.shared);
     // Not by the wall clock: set back by a year, it would let a year pass until the next look.
     let (mut healings, mut warnings) = (Pace::of(&inner), Pace::of(&inner));
     let (mut healer, mut orphans) = (Healer::default(), Orphans::default());
     while !inner.is_stopping() {
+        if inner.draining.load(Ordering::Acquire) {
+            // Whoever drains may be dropped with a runtime of its own: then it is done here.
+            drained(&inner, Duration::ZERO).await;
+        }
         if healings.is_time() {
             heal(&inner, &mut healer).await;
             hasten(&inner).await;
@@ -83,23 +86,27 @@ async fn schedule(inner: Arc<Inner>, keeper: Keeper, _unless_it_breaks: Unbroken
     let _released_as_far_as_possible = shut_down(&inner, Duration::ZERO).await;
     // The leases of runs whose bodies still stand are renewed until the last of them has ended.
     inner.unstuck().await;
-    drop(keeper);
     let _nobody_asks = leave(&inner).await;
+    drop(unbroken);
 }
 
-/// Notes that the task which claims runs has ended, unless the engine is stopping. Nobody renews the leases of this worker any
-/// more, so that it must not begin runs: the engine stops. A client goes on in its callers' runtimes.
-struct Unbroken(Arc<Inner>);
+/// Notes that the task which claims runs has ended before this worker has, also in the middle of a shutdown. Nobody renews the
+/// leases of this worker any more, so that it must not begin runs: the engine stops. A client goes on in its callers' runtimes.
+struct Unbroken {
+    inner: Arc<Inner>,
+    keeper: Keeper,
+}
 
 impl Drop for Unbroken {
     fn drop(&mut self) {
-        let inner = &self.0;
-        if inner.is_stopping() {
+        let inner = &self.inner;
+        if inner.left.initialized() {
             return;
         }
         inner.vitals().broken = true;
         if inner.settings.advances {
-            tracing::warn!(target: "aether::engine", "the engine has stopped without a shutdown: the task that claims runs has ended, as it does with the runtime in which the engine was started");
+            self.keeper.end_worker_of(inner);
+            tracing::warn!(target: "aether::engine", "the engine has stopped without a complete shutdown: the task that claims runs has ended, as it does with the runtime in which the engine was started");
             inner.begin_stopping();
         }
     }
@@ -247,7 +254,7 @@ async fn stop_all(inner: &Arc<Inner>, patience: Duration) -> Result<(), StoreErr
     drained(inner, patience).await;
     // 3. A run is not free while a body of it may still do something: the store, with whose end this worker is over for all
     // others, is closed when that body has ended, or ends with this process.
-    if inner.stuck.load(Ordering::Acquire) > 0 {
+    if inner.is_stuck() {
         return Err(unavailable(
             inner,
             "a body blocks its thread and could not be cut off: its run is free when that body or this process ends, and \

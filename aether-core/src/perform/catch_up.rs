@@ -35,10 +35,9 @@ impl StepCall {
         effect: StoredEffect,
     ) -> Option<(StoredEffect, Vec<Event>, Vec<LargeValue>)> {
         let _in_flight = self.run.in_flight();
-        match effect_events(&*self.run.shared.store, &effect).await {
-            Ok((events, stored)) => self.is_of_this_call(&events).then_some((effect, events, stored)),
-            Err(error) => self.run.stop(error).await,
-        }
+        let store = &*self.run.shared.store;
+        let (events, stored) = self.run.insist(|| Box::pin(effect_events(store, &effect))).await;
+        self.is_of_this_call(&events).then_some((effect, events, stored))
     }
 
     /// The key names run, command and attempt. Code that was changed before `node_started` was durable may ask for

@@ -2,7 +2,8 @@
 //!
 //! Promise: what stands in the journal or the effect store of a call that was cut off is committed in the append that says
 //! how the run ends, or who won the race, with the call that would undo it; at the end of a run also what was reported to
-//! its inbox. No body is called, and no workflow code is needed.
+//! its inbox. No body is called, and no workflow code is needed. An outcome that is damaged counts as unknown, and keeps no
+//! run from ending.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,7 +19,9 @@ use crate::perform::told_at_end::told;
 use crate::perform::transact::committed;
 use crate::run::append::AppendExtras;
 use crate::run::claim::Run;
+use crate::run::log;
 use crate::store::append::StoredEffect;
+use crate::store::error::StoreError;
 use crate::store::read::effect_events;
 use crate::vocabulary::id::{CommandId, IdempotencyKey, InvocationId};
 use crate::vocabulary::outcome::Outcome;
@@ -163,8 +166,13 @@ async fn add_effects(run: &Arc<Run>, open: Vec<IdempotencyKey>, known: &mut Know
 /// Phase two of an outcome with a large value; see `StepCall::commit_stored_outcome`. Nobody is handed the outcome, so
 /// what it has changed is not looked at.
 async fn add_effect(run: &Arc<Run>, effect: StoredEffect, known: &mut Known) {
-    let (mut events, stored) = match effect_events(&*run.shared.store, &effect).await {
+    let read = run.asking(|| Box::pin(effect_events(&*run.shared.store, &effect))).await;
+    let (mut events, stored) = match read {
         Ok(read) => read,
+        Err(error @ StoreError::Corrupt { .. }) => {
+            tracing::error!(target: log::RUN, run = %run.id, %error, "an outcome that is damaged counts as unknown");
+            return;
+        }
         Err(error) => return run.stop(error).await,
     };
     // That of an invocation never begins its command. It is of other code, which asked for something else in this place.

@@ -416,8 +416,8 @@ impl Fault {
     /// ```
     /// use aether_core::run::Fault;
     /// use aether_core::store::StoreError;
-    /// let gone = StoreError::Unavailable { store: "sqlite a.db".into(), reason: "closed".into() };
-    /// assert!(Fault::Store(gone).is_transient());
+    /// let locked = StoreError::Locked { store: "sqlite a.db".into(), reason: "busy".into() };
+    /// assert!(Fault::Store(locked).is_transient());
     /// ```
     pub fn is_transient(&self) -> bool {
         match self {

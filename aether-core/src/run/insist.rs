@@ -13,8 +13,7 @@ use crate::store::error::StoreError;
 /// Wait before the store is asked again; it doubles.
 const FIRST_WAIT: Duration = Duration::from_millis(20);
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
-/// So long a store that is out of reach is asked again: longer than a failover takes. One that was closed, or an error that
-/// no time mends, looks alike.
+/// So long a store that is out of reach is asked again: longer than a failover takes. An error that no time mends looks alike.
 const OUTAGE: Duration = Duration::from_secs(300);
 
 impl Run {

@@ -254,6 +254,12 @@ impl<T> OnceCell<T> {
         point("get or init");
         self.0.get_or_init(value).await
     }
+
+    /// As [`tokio::sync::OnceCell::initialized`].
+    pub fn initialized(&self) -> bool {
+        point("initialized");
+        self.0.initialized()
+    }
 }
 
 /// As [`tokio::sync::RwLock`].

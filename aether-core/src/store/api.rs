@@ -124,8 +124,8 @@ pub enum Durability {
 /// ```
 ///
 /// # Errors
-/// Every method that answers with a [`StoreError`] returns [`StoreError::Unavailable`] when the store is closed or
-/// cannot be reached, and the error of its medium ([`StoreError::Full`], [`StoreError::ReadOnly`],
+/// Every method that answers with a [`StoreError`] returns [`StoreError::Closed`] when the store is closed,
+/// [`StoreError::Unavailable`] when it cannot be reached, and the error of its medium ([`StoreError::Full`], [`StoreError::ReadOnly`],
 /// [`StoreError::Locked`], [`StoreError::Corrupt`]) where there is one. The methods list only what they add. An error
 /// of a write says that the write may not have happened; the caller looks before it tries again.
 pub trait Store: Any + Send + Sync + Debug {
@@ -712,7 +712,7 @@ pub trait Store: Any + Send + Sync + Debug {
     }
 
     /// Waits until everything queued is durable, then closes the store. Calls that come later fail with
-    /// [`StoreError::Unavailable`]; a store that lives in memory may stay open.
+    /// [`StoreError::Closed`]; a store that lives in memory may stay open.
     ///
     /// # Errors
     /// The error of the medium when it still refuses writes. It comes in bounded time and says what was not written.

@@ -86,7 +86,13 @@ pub enum StoreError {
         /// What happened to which file, and what to do about it.
         reason: String,
     },
-    /// The store was closed or cannot be reached.
+    /// The store was closed in this process: it answers nothing any more.
+    #[error("store {store} was closed")]
+    Closed {
+        /// Kind and place of the store, as [`Store::describe`](crate::store::api::Store::describe) says it.
+        store: String,
+    },
+    /// The store cannot be reached.
     #[error("store {store} is not available: {reason}")]
     Unavailable {
         /// Kind and place of the store, as [`Store::describe`](crate::store::api::Store::describe) says it.
@@ -160,6 +166,7 @@ impl StoreError {
             Self::Locked { .. } => "locked",
             Self::Corrupt { .. } => "corrupt",
             Self::Lost { .. } => "lost",
+            Self::Closed { .. } => "closed",
             Self::Unavailable { .. } => "unavailable",
             Self::NoTransactions { .. } => "no_transactions",
             Self::NoQueues { .. } => "no_queues",

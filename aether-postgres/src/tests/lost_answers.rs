@@ -438,3 +438,31 @@ async fn a_claim_that_is_about_to_be_committed_comes_before_a_removal() {
     assert_eq!(table.number("SELECT count(*) FROM runs WHERE owner = 'w'").await, 1);
     assert_eq!(table.database.remove(&run_id("nobody")).await, Ok(Removal::NotThere));
 }
+
+/// The values of a start that was refused are deleted. Another start of the same id may be carried out meanwhile.
+#[tokio::test]
+async fn the_end_of_a_refused_start_deletes_no_value_of_a_run_that_was_just_created() {
+    let table = Table::lay().await;
+    let slow = "CREATE FUNCTION aether.linger() RETURNS trigger LANGUAGE plpgsql AS
+            $$ BEGIN PERFORM pg_advisory_xact_lock(7); RETURN OLD; END $$;
+        CREATE TRIGGER linger BEFORE DELETE ON aether.blobs FOR EACH ROW EXECUTE FUNCTION aether.linger()";
+    table.client.batch_execute(slow).await.unwrap();
+    for is_created in [true, false] {
+        let run = if is_created { "created" } else { "refused" };
+        table.database.put_blob(run, "hash", b"1").await.unwrap();
+        let stalls = table.begin().await;
+        stalls.batch_execute("SELECT pg_advisory_xact_lock(7)").await.unwrap();
+        let database = table.database.clone();
+        let refused = tokio::spawn(async move { database.delete_values(run).await });
+        table.until_blocked(1).await;
+        if is_created {
+            table.run(run, None, 1).await;
+            // As the engine does when it hears of the creation.
+            table.database.put_blob(run, "hash", b"1").await.unwrap();
+        }
+        stalls.batch_execute("COMMIT").await.unwrap();
+        assert_eq!(refused.await.unwrap(), Ok(!is_created));
+        let left = table.database.blob(run, "hash").await.unwrap();
+        assert_eq!(left.is_some(), is_created, "{run}");
+    }
+}

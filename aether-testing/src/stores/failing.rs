@@ -37,6 +37,7 @@ struct Planned {
     release: Series,
     effect: Series,
     read: Series,
+    blob: Series,
     lost_claims: u64,
     repeated_claims: u64,
     /// Leases that are given with the next claim.
@@ -88,7 +89,8 @@ impl Gate for PlannedFailures {
             StoreCall::Release => plan.release.next(),
             StoreCall::Effect => plan.effect.next(),
             StoreCall::Read => plan.read.next(),
-            StoreCall::Write | StoreCall::Reserve | StoreCall::Blob => GateDecision::Pass,
+            StoreCall::Blob => plan.blob.next(),
+            StoreCall::Write | StoreCall::Reserve => GateDecision::Pass,
         }
     }
 
@@ -178,6 +180,11 @@ impl FailingStore {
     /// The next `times` reads of runs, ledger rows, messages or snapshots fail, from now on.
     pub fn next_reads_fail(&self, times: u64, error: StoreError) {
         self.gate.plan().read = Series { left: times, error: Some(error) };
+    }
+
+    /// The next `times` reads of large values fail, from now on.
+    pub fn next_blobs_fail(&self, times: u64, error: StoreError) {
+        self.gate.plan().blob = Series { left: times, error: Some(error) };
     }
 
     /// Number of appends so far, failed ones included.

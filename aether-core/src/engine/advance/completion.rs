@@ -322,6 +322,7 @@ pub(crate) async fn durable_or_fault(
     let append = async {
         // Beside those that were in the effect store before.
         extras.stored.extend(run.store_large(&events).await);
+        extras.drop_stored_values();
         run.append_durably(events, None, extras).await
     };
     unless_failed(run, append).await.map(drop)

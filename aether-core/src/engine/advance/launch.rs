@@ -273,7 +273,7 @@ pub(crate) fn launch_run(inner: &Arc<Inner>, launch: Launch) -> Option<Arc<Run>>
         };
         advanced.instrument(span)
     });
-    active.insert(run.id.clone(), Active { run: Arc::clone(&run), task: Some(task) });
+    active.insert(run.id.clone(), Active { run: Arc::clone(&run), task: Some(task), is_dropped: false });
     if listed.swap(true, Ordering::AcqRel) {
         // It was dropped before it was listed.
         active.remove(&run.id);
@@ -414,8 +414,8 @@ async fn retry_release(inner: Arc<Inner>, run: RunId, epoch: Epoch, wake_at: Tim
     while !inner.is_stopping() {
         shared.environment.sleep(wait).await;
         match shared.store.release(&run, epoch, wake_at).await {
-            // Nothing to release: the run is gone, or another epoch owns it.
-            Ok(()) | Err(StoreError::UnknownRun { .. }) => return,
+            // Nothing to release: the run is gone, or another epoch owns it. A closed store takes nothing any more.
+            Ok(()) | Err(StoreError::UnknownRun { .. } | StoreError::Closed { .. }) => return,
             // Also where the error is not retryable: a full disk may have room again.
             Err(_) => wait = (wait * 2).min(LONGEST_WAIT.max(inner.settings.poll)),
         }

@@ -1,15 +1,18 @@
 //! The places that runs have: among the active ones, and among those that are being read.
 //!
-//! Promise: a place is given back however the task of its run ends, also where it is dropped with its runtime; a drain that
-//! has taken the task gives it back itself.
+//! Promise: a place is given back however the task of its run ends, also where it is dropped with its runtime. A drain that
+//! has taken the task gives the place back itself, and only after the task has ended: a drain that is dropped puts the task
+//! back.
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::task::{Context, Poll, ready};
 
-use crate::engine::inner::{Cell, Inner};
+use crate::engine::inner::{Active, Cell, Inner};
 use crate::run::claim::Run;
 use crate::run::end::RunEnd;
-use crate::sched::{AtomicBool, mutated};
+use crate::sched::{AtomicBool, JoinHandle, mutated};
 
 /// The place of a run among the active ones, held by its task.
 pub(super) struct Place {
@@ -47,10 +50,15 @@ impl Place {
         }
     }
 
-    /// Whether a drain has taken the task: it releases the run, which is active until then.
-    fn is_of_a_drain(&self) -> bool {
-        let active = self.inner.active();
-        active.get(&self.run.id).is_some_and(|a| Arc::ptr_eq(&a.run, &self.run) && a.task.is_none())
+    /// Leaves it to the drain that has taken the task, if one has: it releases the run, which is active until then.
+    fn is_left_to_a_drain(&self) -> bool {
+        let mut active = self.inner.active();
+        let place = active.get_mut(&self.run.id);
+        let place = place.filter(|place| Arc::ptr_eq(&place.run, &self.run) && place.task.is_none());
+        place.is_some_and(|place| {
+            place.is_dropped = true;
+            true
+        })
     }
 }
 
@@ -59,7 +67,7 @@ impl Drop for Place {
         if self.has_left || mutated("destructors-escape") || !self.listed.swap(true, Ordering::AcqRel) {
             return;
         }
-        if !self.is_of_a_drain() {
+        if !self.is_left_to_a_drain() {
             remove_active(&self.inner, &self.run, false);
             // Who waits for its end looks again.
             self.cell.changed.notify_waiters();
@@ -67,9 +75,68 @@ impl Drop for Place {
     }
 }
 
+/// The task of an active run, taken by a drain that waits for it. Completes with whether the run has left its place by itself,
+/// as one does that has released its run; a task that was dropped or aborted has not.
+pub(crate) struct TakenTask {
+    inner: Arc<Inner>,
+    pub(crate) run: Arc<Run>,
+    /// `None` once it has ended.
+    task: Option<JoinHandle<()>>,
+}
+
+impl TakenTask {
+    /// Takes it out of a place; `None` where that has been done.
+    pub(crate) fn out_of(inner: &Arc<Inner>, place: &mut Active) -> Option<Self> {
+        let task = Some(place.task.take()?);
+        Some(Self { inner: Arc::clone(inner), run: Arc::clone(&place.run), task })
+    }
+
+    /// Has the task dropped as soon as it leaves its thread.
+    pub(crate) fn abort(&self) {
+        if let Some(task) = &self.task {
+            task.abort();
+        }
+    }
+
+    /// Puts the task back, unless it has ended.
+    fn is_put_back(&mut self) -> bool {
+        let mut active = self.inner.active();
+        let place = active.get_mut(&self.run.id);
+        let place = place.filter(|place| Arc::ptr_eq(&place.run, &self.run) && !place.is_dropped);
+        match (place, self.task.take()) {
+            (Some(place), Some(task)) => {
+                place.task = Some(task);
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
+impl Future for TakenTask {
+    type Output = bool;
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<bool> {
+        let Some(task) = &mut self.task else { return Poll::Ready(false) };
+        let has_left = ready!(Pin::new(task).poll(cx)).is_ok();
+        self.task = None;
+        Poll::Ready(has_left)
+    }
+}
+
+impl Drop for TakenTask {
+    fn drop(&mut self) {
+        if !self.is_put_back() {
+            remove_active(&self.inner, &self.run, false);
+            // Who waits for its end looks again.
+            self.inner.cell(&self.run.id).changed.notify_waiters();
+        }
+        self.inner.unstuck.notify_waiters();
+    }
+}
+
 /// Removes a run from the active ones, and wakes the scheduler if that may let another run be claimed: one that found no
 /// place, one behind this one in its queue, or this one, which is not `over`.
-pub(crate) fn remove_active(inner: &Inner, run: &Run, over: bool) {
+fn remove_active(inner: &Inner, run: &Run, over: bool) {
     let mut active = inner.active();
     // A later claim of the same run is not this one's to remove, nor another run of the same id.
     if active.get(&run.id).is_some_and(|a| std::ptr::eq(&*a.run, run)) {
