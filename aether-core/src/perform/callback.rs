@@ -35,6 +35,10 @@ impl StepCall {
         }
         match callback {
             Some((awaited, until)) if awaited == invocation.id && invocation.decision.is_none() => {
+                // Another process may have found that its time was over, by a clock that was set back since.
+                if self.reports == Reports::TimedOut {
+                    return self.not_reported_in_time();
+                }
                 if !self.run.lists_wait(&self.command) {
                     // It was closed with the branch, or the workflow, that waited.
                     self.record_callback(until).await;
@@ -84,13 +88,17 @@ impl StepCall {
                 self.round = replies.round;
                 self.reports = Reports::TimedOut;
                 self.consumed.extend(received.consumed);
-                self.lost = Some("the callback it waits for did not come in time".into());
-                return Next::Unknown(invocation, self.key(), None);
+                return self.not_reported_in_time();
             }
             if let Some(next) = self.reported(received, &mut replies).await {
                 return next;
             }
         }
+    }
+
+    fn not_reported_in_time(&mut self) -> Next {
+        self.lost = Some("the callback it waits for did not come in time".into());
+        Next::Unknown(self.invocation(), self.key(), None)
     }
 
     /// The first valid report that is in the store by now.
@@ -189,9 +197,7 @@ impl StepCall {
             Reply::Error(error) => self.ask_body(|body| body.failure(&error)).map(BodyOutcome::Error),
             // The end of the time for reports says nothing about the outcome.
             Reply::Expired => {
-                if actor != TIME_LIMIT {
-                    self.reports = Reports::Closed;
-                }
+                self.reports = if actor == TIME_LIMIT { Reports::TimedOut } else { Reports::Closed };
                 self.consumed.extend(consumed);
                 return None;
             }
