@@ -91,7 +91,7 @@ impl Readers {
         if !queued {
             return Err(gone(&self.reader.store));
         }
-        answer.await.unwrap_or_else(|_| Err(self.unanswered()))
+        self.answered(answer).await
     }
 
     /// Asks what may take minutes, on a thread and a connection of its own: no other read waits for it. A file that is only
@@ -116,17 +116,19 @@ impl Readers {
             store: store.to_string(),
             reason: format!("no thread could be started: {error}"),
         })?;
-        answer.await.unwrap_or_else(|_| Err(self.unanswered()))
+        self.answered(answer).await
     }
 
-    /// Why a read that was begun has no answer.
-    fn unanswered(&self) -> StoreError {
+    /// The answer of a read that was begun.
+    async fn answered<T>(&self, answer: oneshot::Receiver<Result<T, StoreError>>) -> Result<T, StoreError> {
         let store = &self.reader.store;
-        match *self.open() {
-            None => gone(store),
-            Some(_) => {
-                StoreError::Unavailable { store: store.to_string(), reason: "a reader has failed".into() }
-            }
+        let failed =
+            || StoreError::Unavailable { store: store.to_string(), reason: "a reader has failed".into() };
+        let answer = answer.await.unwrap_or_else(|_| Err(failed()));
+        match answer {
+            // It was interrupted, or is not begun any more.
+            Err(StoreError::Unavailable { .. }) if self.open().is_none() => Err(gone(store)),
+            answer => answer,
         }
     }
 

@@ -160,7 +160,7 @@ async fn a_close_between_two_batches_tells_every_run_what_stands_in_its_journal(
     assert_eq!(table.database.close_writers().await, Ok(()));
     let told = owners.told().await;
     for told in &told {
-        let is_told = matches!(told.error, Some(AppendError::Store(StoreError::Unavailable { .. })) | None);
+        let is_told = matches!(told.error, Some(AppendError::Store(StoreError::Closed { .. })) | None);
         assert!(is_told, "{:?}", told.error);
     }
     judge(&table.another().await, &told).await;
