@@ -168,3 +168,28 @@ async fn an_outcome_that_came_before_the_patience_of_a_shutdown_was_over_is_reco
     third.verify(&run_id("error")).await.unwrap();
     third.shutdown().await.unwrap();
 }
+
+#[tokio::test]
+async fn a_race_that_is_won_beside_a_shutdown_is_decided_with_what_its_loser_did() {
+    // Before the race is won, while it is decided, and at both ends of that.
+    for (pause, patience) in [(0, 0), (0, 200), (60, 80), (150, 0), (150, 100), (400, 0), (850, 100)] {
+        let (place, calls, locked) = (Place::sqlite(), Calls::default(), LockedNow::default());
+        let first = engine(&place, &calls, &locked).await;
+        first.start::<sail_or_walk>(()).id("won").await.unwrap();
+        let rented = async {
+            while calls.of("rent_boat") == 0 {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        };
+        in_time(rented).await;
+        tokio::time::sleep(Duration::from_millis(pause)).await;
+        first.shutdown_within(Duration::from_millis(patience)).await.unwrap();
+        locked.0.notify_one();
+        let second = engine(&place, &calls, &locked).await;
+        let run = second.handle::<sail_or_walk>("won").await.unwrap();
+        let end = in_time(run.end()).await.unwrap();
+        assert!(matches!(end, RunEnd::Failed { .. }), "{pause} {patience}: {end:?}");
+        assert_returned(&second, &calls, "won", "rent_boat").await;
+        second.shutdown().await.unwrap();
+    }
+}

@@ -197,3 +197,25 @@ async fn a_store_that_is_away_while_a_race_is_decided_cuts_off_no_other_branch()
     engine.verify(&run_id("both")).await.unwrap();
     engine.shutdown().await.unwrap();
 }
+
+#[tokio::test]
+async fn a_damaged_outcome_of_a_branch_that_lost_counts_when_it_is_restored() {
+    let (place, calls) = (Place::sqlite(), Calls::default());
+    let store = Arc::new(FailingStore::new(Arc::clone(&place.store)));
+    let reason = "it is altered".into();
+    store.next_blobs_fail(1, StoreError::Corrupt { store: "test".into(), reason });
+    let store: Arc<dyn Store> = store;
+    let first = engine_on(&store, &place, &calls).await;
+    let run = first.start::<fetch_in_a_hurry>(()).id("restored").await.unwrap();
+    let stopped = in_time(run.end()).await.unwrap();
+    assert!(matches!(stopped, RunEnd::Stopped(_)), "{stopped:?}");
+    first.shutdown().await.unwrap();
+    let builder = builder(&place.store, &calls).provide(place.file()).provide(Locked::default());
+    let engine = builder.start().await.unwrap();
+    let run = engine.handle::<fetch_in_a_hurry>("restored").await.unwrap();
+    too_late(async { run.end().await.unwrap() }).await;
+    assert_eq!((calls.of("fetch"), calls.of("bring_back")), (1, 1));
+    let view = engine.view(&run_id("restored")).await.unwrap();
+    assert!(view.in_doubt().is_empty() && view.uncompensated.is_empty(), "{view:?}");
+    engine.shutdown().await.unwrap();
+}

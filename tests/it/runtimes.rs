@@ -375,10 +375,16 @@ impl Held {
 
     /// Asks in a runtime that ends while it waits for the answer.
     fn ask_in_vain<T>(&self, millis: u64, asked: impl Future<Output = T>) {
-        let brief = threads();
+        drop(self.ask_and_leave(millis, asked));
+    }
+
+    /// Asks in a runtime that nobody drives once this returns.
+    fn ask_and_leave<T>(&self, millis: u64, asked: impl Future<Output = T>) -> Runtime {
+        let brief = Builder::new_current_thread().enable_all().build().unwrap();
         let limit = Duration::from_millis(millis);
         let answer = brief.block_on(async { tokio::time::timeout(limit, asked).await.ok() });
         assert!(answer.is_none(), "it was done in {millis} ms");
+        brief
     }
 
     /// Waits until nobody owns the run; its body must be gone by then.
@@ -415,18 +421,21 @@ fn a_shutdown_whose_runtime_ends_is_continued_by_the_next() {
 }
 
 #[test]
-fn a_drain_whose_runtime_ends_is_done_by_the_engine() {
-    let held = Held::new();
-    held.ask_in_vain(1_600, held.engine.drain(Duration::from_secs(300)));
-    held.block.go_on();
-    held.home.block_on(async {
-        tokio::time::sleep(Duration::from_millis(300)).await;
-        assert_eq!(held.stand.living(), 1, "its patience is not over");
-        held.engine.end_patience();
-        held.is_free().await;
-        in_time(held.engine.drain(Duration::ZERO)).await.unwrap();
-        in_time(held.engine.clone().shutdown()).await.unwrap();
-    });
+fn a_drain_whose_runtime_ends_or_is_left_is_done_by_the_engine() {
+    for is_kept in [false, true] {
+        let held = Held::new();
+        let left = held.ask_and_leave(1_600, held.engine.drain(Duration::from_secs(300)));
+        let _left = is_kept.then_some(left);
+        held.block.go_on();
+        held.home.block_on(async {
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            assert_eq!(held.stand.living(), 1, "its patience is not over");
+            held.engine.end_patience();
+            held.is_free().await;
+            in_time(held.engine.drain(Duration::ZERO)).await.unwrap();
+            in_time(held.engine.clone().shutdown()).await.unwrap();
+        });
+    }
 }
 
 #[test]

@@ -88,22 +88,25 @@ async fn keep_leases(
 /// Ends the worker of an engine whose own tasks have ended with their runtime, unless a shutdown does. Its leases are not
 /// renewed any more, so others take its runs; a body that is left over keeps the worker known to them until it has ended.
 async fn end_worker(inner: &Inner) {
-    let environment = &inner.shared.environment;
+    let mut pause = inner.settings.poll.max(SHORTEST_LOOK);
     while !inner.left.initialized() {
         if !inner.is_at_work() {
             match inner.shared.retire().await {
-                Err(error) if error.is_retryable() => {
+                Ok(()) | Err(StoreError::Closed { .. } | StoreError::Lost { .. }) => return,
+                // Also where the error is not retryable: a full disk may have room again.
+                Err(error) => {
                     tracing::warn!(target: "aether::engine", %error, "cannot end a worker yet whose runtime has ended");
+                    pause = (pause * 2).min(LONGEST_LOOK.max(pause));
                 }
-                _ended_or_never => return,
             }
         }
-        environment.sleep(inner.settings.poll.max(SHORTEST_LOOK)).await;
+        inner.shared.environment.sleep(pause).await;
     }
 }
 
-/// How often it is looked at least whether a body still stands.
+/// How often it is looked at most whether a body still stands, and how often at least the store is asked again.
 const SHORTEST_LOOK: Duration = Duration::from_millis(10);
+const LONGEST_LOOK: Duration = Duration::from_secs(30);
 
 /// Renews, and looks at the other workers. Returns when to do so again.
 async fn keep(inner: &Inner) -> Duration {

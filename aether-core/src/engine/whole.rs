@@ -23,16 +23,40 @@ pub(super) fn whole<T: Send + 'static, E: From<StoreError> + Send + 'static>(
     inner: &Inner,
     work: impl Future<Output = Result<T, E>> + Send + 'static,
 ) -> impl Future<Output = Result<T, E>> + Send {
-    let work = Box::pin(work);
-    async move {
-        if mutated("done-in-the-callers-future") {
-            return work.await;
+    done(inner, Box::pin(work), Taker::Runtime)
+}
+
+/// As [`whole`], for work that may be dropped anywhere, because whoever asks next, or the engine itself, continues it: where a
+/// caller in another runtime has to do it, it does so for as long as it waits. Its runtime may be one that nobody drives then.
+pub(super) fn continued<T: Send + 'static, E: From<StoreError> + Send + 'static>(
+    inner: &Inner,
+    work: impl Future<Output = Result<T, E>> + Send + 'static,
+) -> impl Future<Output = Result<T, E>> + Send {
+    done(inner, Box::pin(work), Taker::Caller)
+}
+
+/// Who does the work that the engine's runtime does not begin.
+enum Taker {
+    /// The runtime of the caller, whether that waits or not.
+    Runtime,
+    /// The caller, as long as it waits.
+    Caller,
+}
+
+async fn done<T: Send + 'static, E: From<StoreError> + Send + 'static>(
+    inner: &Inner,
+    work: Work<T, E>,
+    taker: Taker,
+) -> Result<T, E> {
+    if mutated("done-in-the-callers-future") {
+        return work.await;
+    }
+    let runtime = inner.living_runtime();
+    match Runtime::try_current() {
+        Ok(callers) if callers.id() != runtime.id() => {
+            handed_over(inner, &runtime, &callers, work, taker).await
         }
-        let runtime = inner.living_runtime();
-        match Runtime::try_current() {
-            Ok(callers) if callers.id() != runtime.id() => handed_over(inner, &runtime, &callers, work).await,
-            _ => runtime.spawn(work).await.unwrap_or_else(|error| Err(cut_off(inner, error))),
-        }
+        _ => runtime.spawn(work).await.unwrap_or_else(|error| Err(cut_off(inner, error))),
     }
 }
 
@@ -44,6 +68,7 @@ async fn handed_over<T: Send + 'static, E: From<StoreError> + Send + 'static>(
     runtime: &Runtime,
     callers: &Runtime,
     work: Work<T, E>,
+    taker: Taker,
 ) -> Result<T, E> {
     let (work, too_late) = (Arc::new(Mutex::new(Some(work))), cut_off(inner, "it begins too late"));
     let task = runtime.spawn({
@@ -62,7 +87,10 @@ async fn handed_over<T: Send + 'static, E: From<StoreError> + Send + 'static>(
     let done = match taken(&work) {
         Some(work) => {
             tracing::warn!(target: "aether::engine", "the runtime in which the engine was started begins nothing: it has ended, nobody drives it, or bodies block its threads");
-            callers.spawn(work).await
+            match taker {
+                Taker::Runtime => callers.spawn(work).await,
+                Taker::Caller => Ok(work.await),
+            }
         }
         None => task.await,
     };

@@ -16,7 +16,7 @@ use crate::engine::inner::Inner;
 use crate::engine::keeper::Keeper;
 use crate::engine::orphans::Orphans;
 use crate::engine::pace::Pace;
-use crate::engine::whole::whole;
+use crate::engine::whole::continued;
 use crate::store::error::StoreError;
 use crate::store::records::{ClaimRequest, Lease};
 use crate::vocabulary::environment::{CLOCKS_APART, Environment, later};
@@ -40,20 +40,14 @@ pub(super) fn spawn_tasks(inner: &Arc<Inner>) {
 async fn schedule(inner: Arc<Inner>, unbroken: Unbroken) {
     let shared = Arc::clone(&inner.shared);
     // Not by the wall clock: set back by a year, it would let a year pass until the next look.
-    let (mut healings, mut warnings) = (Pace::of(&inner), Pace::of(&inner));
-    let (mut healer, mut orphans) = (Healer::default(), Orphans::default());
+    let (mut care, mut warnings) = (Care::of(&inner), Pace::of(&inner));
     while !inner.is_stopping() {
         if inner.draining.load(Ordering::Acquire) {
             // Whoever drains may be dropped with a runtime of its own: then it is done here.
-            drained(&inner, Duration::ZERO).await;
+            let drained = Box::pin(drained(&inner, Duration::ZERO));
+            select(drained, Box::pin(care.go_on(&inner))).await;
         }
-        if healings.is_time() {
-            heal(&inner, &mut healer).await;
-            hasten(&inner).await;
-            if let Err(error) = orphans.release(&inner).await {
-                tracing::warn!(target: "aether::engine", %error, "cannot look for runs that are owned and not advanced");
-            }
-        }
+        care.look(&inner).await;
         // Both before looking: a wake that comes while the store is asked leaves a permit for this future, and the time
         // that the look takes counts towards the poll interval.
         let woken = inner.wake_scheduler.notified();
@@ -108,6 +102,43 @@ impl Drop for Unbroken {
             self.keeper.end_worker_of(inner);
             tracing::warn!(target: "aether::engine", "the engine has stopped without a complete shutdown: the task that claims runs has ended, as it does with the runtime in which the engine was started");
             inner.begin_stopping();
+        }
+    }
+}
+
+/// What is looked for once in each lease, because nothing else would move it.
+struct Care {
+    pace: Pace,
+    healer: Healer,
+    orphans: Orphans,
+}
+
+impl Care {
+    fn of(inner: &Inner) -> Self {
+        Self { pace: Pace::of(inner), healer: Healer::default(), orphans: Orphans::default() }
+    }
+
+    async fn look(&mut self, inner: &Arc<Inner>) {
+        if self.pace.is_time() {
+            heal(inner, &mut self.healer).await;
+            hasten(inner).await;
+            self.release_orphans(inner).await;
+        }
+    }
+
+    /// Looks again and again during a drain, in which nothing is claimed; never returns.
+    async fn go_on(&mut self, inner: &Arc<Inner>) {
+        loop {
+            if self.pace.is_time() {
+                self.release_orphans(inner).await;
+            }
+            inner.shared.environment.sleep(inner.settings.poll).await;
+        }
+    }
+
+    async fn release_orphans(&mut self, inner: &Arc<Inner>) {
+        if let Err(error) = self.orphans.release(inner).await {
+            tracing::warn!(target: "aether::engine", %error, "cannot look for runs that are owned and not advanced");
         }
     }
 }
@@ -244,7 +275,8 @@ async fn poll_inboxes(inner: &Arc<Inner>) {
 pub(super) async fn shut_down(inner: &Arc<Inner>, patience: Duration) -> Result<(), StoreError> {
     let engine = Arc::clone(inner);
     // A caller that is dropped leaves no half-stopped engine behind.
-    whole(inner, async move { engine.ended.get_or_init(|| stop_all(&engine, patience)).await.clone() }).await
+    continued(inner, async move { engine.ended.get_or_init(|| stop_all(&engine, patience)).await.clone() })
+        .await
 }
 
 async fn stop_all(inner: &Arc<Inner>, patience: Duration) -> Result<(), StoreError> {

@@ -345,11 +345,14 @@ impl Obligations {
 
     fn add_child(&mut self, started: &ChildStarted) {
         self.started.entry(started.child.clone()).or_insert_with(|| started.command.clone());
-        if !started.unawaited {
+        // One that is open already, by another command or from an earlier generation, is none of this command: it is refused,
+        // or finds it.
+        let is_others = self.children.contains_key(&started.child);
+        if !started.unawaited && !is_others {
             self.awaited.insert(started.command.clone(), started.child.clone());
         }
         if !started.detached {
-            self.children.insert(started.child.clone(), started.command.clone());
+            self.children.entry(started.child.clone()).or_insert_with(|| started.command.clone());
         }
     }
 

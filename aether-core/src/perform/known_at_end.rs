@@ -2,8 +2,8 @@
 //!
 //! Promise: what stands in the journal or the effect store of a call that was cut off is committed in the append that says
 //! how the run ends, or who won the race, with the call that would undo it; at the end of a run also what was reported to
-//! its inbox. No body is called, and no workflow code is needed. An outcome that is damaged counts as unknown, and keeps no
-//! run from ending.
+//! its inbox. No body is called, and no workflow code is needed. An outcome that is damaged keeps no run from being cancelled
+//! or terminated: it counts as unknown.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -46,9 +46,18 @@ impl Known {
     }
 }
 
+/// What becomes of a call whose outcome is damaged in the effect store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Damaged {
+    /// Its run stops, and goes on when the outcome is restored.
+    Stops,
+    /// It counts as unknown: somebody wants the run to end.
+    IsUnknown,
+}
+
 /// The outcomes that are known of calls that were cut off when the run ends. Nothing else of the run appends.
-pub(crate) async fn known_at_end(run: &Arc<Run>) -> Known {
-    let mut known = known_of(run, |_| true).await;
+pub(crate) async fn known_at_end(run: &Arc<Run>, damaged: Damaged) -> Known {
+    let mut known = known_of(run, damaged, |_| true).await;
     let commands = known.commands();
     let mut unsettled = run.with_obligations(|obligations| obligations.unsettled());
     unsettled.retain(|(command, _)| !undoes_another(command) && !commands.contains(command));
@@ -79,7 +88,7 @@ async fn add_reports(run: &Arc<Run>, mut open: Vec<(CommandId, InvocationId)>, k
 
 /// The outcomes that are known of those calls that were cut off for which `of` holds. Whoever made these calls is gone; other
 /// branches may go on. What was handed to the store is durable by then, one way or the other.
-pub(crate) async fn known_of(run: &Arc<Run>, of: impl Fn(&CommandId) -> bool) -> Known {
+pub(crate) async fn known_of(run: &Arc<Run>, damaged: Damaged, of: impl Fn(&CommandId) -> bool) -> Known {
     let (mut transactions, mut invocations) =
         run.with_obligations(|obligations| (obligations.transactions(), obligations.invocations()));
     // Not under the lock: whoever says which calls are meant may take it.
@@ -97,7 +106,7 @@ pub(crate) async fn known_of(run: &Arc<Run>, of: impl Fn(&CommandId) -> bool) ->
     }
     if !invocations.is_empty() {
         let keys = invocations.iter().map(|(_, invocation)| run.key_of(invocation)).collect();
-        Box::pin(add_effects(run, keys, &mut known)).await;
+        Box::pin(add_effects(run, keys, damaged, &mut known)).await;
     }
     known
 }
@@ -152,24 +161,24 @@ fn unknown_compensation(record: &CommandRecord, outcome: Outcome) -> Option<Even
 }
 
 /// Outcomes that the effect store has, or is about to have, of invocations with these keys that have none in the journal.
-async fn add_effects(run: &Arc<Run>, open: Vec<IdempotencyKey>, known: &mut Known) {
+async fn add_effects(run: &Arc<Run>, open: Vec<IdempotencyKey>, damaged: Damaged, known: &mut Known) {
     // A row of which nothing is durable yet is no row.
     run.durable_so_far().await;
     run.save_again(&open).await;
     let mut effects = run.insist(|| run.shared.store.effects(&run.id)).await;
     effects.retain(|effect| open.contains(&effect.key));
     for effect in effects {
-        add_effect(run, effect, known).await;
+        add_effect(run, effect, damaged, known).await;
     }
 }
 
 /// Phase two of an outcome with a large value; see `StepCall::commit_stored_outcome`. Nobody is handed the outcome, so
 /// what it has changed is not looked at.
-async fn add_effect(run: &Arc<Run>, effect: StoredEffect, known: &mut Known) {
+async fn add_effect(run: &Arc<Run>, effect: StoredEffect, damaged: Damaged, known: &mut Known) {
     let read = run.asking(|| Box::pin(effect_events(&*run.shared.store, &effect))).await;
     let (mut events, stored) = match read {
         Ok(read) => read,
-        Err(error @ StoreError::Corrupt { .. }) => {
+        Err(error @ StoreError::Corrupt { .. }) if damaged == Damaged::IsUnknown => {
             tracing::error!(target: log::RUN, run = %run.id, %error, "an outcome that is damaged counts as unknown");
             return;
         }

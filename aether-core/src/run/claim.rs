@@ -24,6 +24,7 @@ use crate::run::fault::{CommandSummary, Fault};
 use crate::run::next_generation::NextGeneration;
 use crate::run::shared::EngineShared;
 use crate::run::undoing::{Deciding, Undoing};
+use crate::run::won::WonRace;
 use crate::sched::{AtomicU64, AtomicWaker, HashMap, Mutex, Notify, OnceLock, SharedLock, mutated};
 use crate::step::body::{BodyError, Undo};
 use crate::step::cancellation::Cancellation;
@@ -120,6 +121,8 @@ pub(super) struct State {
     pub(super) unsaved: Vec<(StoredEffect, Vec<LargeValue>)>,
     /// What is known of calls that were dropped after their bodies had come back.
     pub(super) came_back: Vec<CameBack>,
+    /// Races whose losers were dropped, and whose winner no append names yet.
+    pub(super) won: Vec<WonRace>,
     /// What its budgets have spent and reserved.
     pub(super) spending: Spending,
     /// What the store lists of its open waits, and what the next appends may change of it.

@@ -2,7 +2,7 @@
 //!
 //! Promise: a mismatch stops the run before anything executes; recorded answers are delivered in the recorded order.
 
-use std::future::{Pending, poll_fn};
+use std::future::{Pending, pending, poll_fn};
 use std::task::Poll;
 
 use crate::journal::history::record::{CommandRecord, RecordedResult};
@@ -236,6 +236,23 @@ impl Run {
 
     /// Waits until every recorded answer was delivered. Never returns in a run that is being stopped or cancelled.
     pub(crate) async fn wait_for_frontier(&self, command: &CommandId) {
+        self.frontier(command).await;
+        // After the wait, and not before: a shutdown or a cancellation may have begun in the meantime.
+        self.still_open().await;
+        self.record_passed_marks();
+    }
+
+    /// As [`Run::wait_for_frontier`], but it returns in a run that is being stopped: who won a race, and what its losers did, is
+    /// known now, and to say it begins nothing.
+    pub(crate) async fn wait_to_decide(&self, command: &CommandId) {
+        self.frontier(command).await;
+        if self.is_cancelling() {
+            pending::<()>().await;
+        }
+        self.record_passed_marks();
+    }
+
+    async fn frontier(&self, command: &CommandId) {
         // A live effect that started earlier would mix its answer into the recorded order of deliveries.
         poll_fn(|cx| {
             if !self.holds_back(cx) && self.lock().history.pass_frontier(command, cx.waker()) {
@@ -245,9 +262,6 @@ impl Run {
             }
         })
         .await;
-        // After the wait, and not before: a shutdown or a cancellation may have begun in the meantime.
-        self.still_open().await;
-        self.record_passed_marks();
     }
 }
 

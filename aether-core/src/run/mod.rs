@@ -32,6 +32,7 @@ pub(crate) mod undoing;
 pub(crate) mod unreadable;
 mod unsaved;
 pub(crate) mod version;
+pub(crate) mod won;
 
 pub use changes::{ValueChange, ValueChanges};
 pub use end::RunEnd;

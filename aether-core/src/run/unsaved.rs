@@ -43,7 +43,12 @@ impl CameBack {
 impl Run {
     /// Keeps what is known of a call that is dropped, until an append says it.
     pub(crate) fn keep_known(&self, known: CameBack) {
-        self.lock().came_back.push(known);
+        let open = self.with_obligations(|obligations| obligations.invocations());
+        let is_open = |of: &InvocationId| open.iter().any(|(_, invocation)| invocation == of);
+        let mut state = self.lock();
+        // Nobody asks for those any more that an append has said since.
+        state.came_back.retain(|known| is_open(&known.invocation));
+        state.came_back.push(known);
     }
 
     /// What is known of those of these invocations whose bodies had come back, and that no append says yet.
@@ -52,9 +57,14 @@ impl Run {
         self.lock().came_back.iter().filter(of).cloned().collect()
     }
 
-    /// Appends what is known of calls whose bodies had come back when they were cut off. Nobody advances the run any more.
+    /// Writes what is known of calls whose bodies had come back when they were cut off: what was on its way to the effect store,
+    /// and what was to be appended. Nobody advances the run any more.
     pub(crate) async fn append_known(&self) {
-        let open = self.with_obligations(|obligations| obligations.invocations());
+        let mut open = self.with_obligations(|obligations| obligations.invocations());
+        let keys: Vec<_> = open.iter().map(|(_, invocation)| self.key_of(invocation)).collect();
+        self.save_again(&keys).await;
+        // It is said in one append with who won.
+        open.retain(|(command, _)| !self.has_lost_undecided(command));
         for known in self.came_back(&open) {
             let (events, extras) = known.append();
             self.append_large(events, extras).await;

@@ -13,9 +13,10 @@ use futures_util::future::maybe_done;
 
 use crate::journal::event::{Event, RaceDecided};
 use crate::journal::history::record::RecordedResult;
-use crate::perform::known_at_end::known_of;
+use crate::perform::known_at_end::{Damaged, known_of};
 use crate::run::claim::Run;
 use crate::run::matcher::Matched;
+use crate::run::won::WonRace;
 use crate::vocabulary::id::CommandId;
 use crate::vocabulary::outcome::EffectClass;
 use crate::workflow::context::{Cx, too_deep_fault};
@@ -230,8 +231,10 @@ impl Cx {
                     let losers = losers(&command, winner, R::COUNT);
                     // What a branch that lost had recorded and was not asked for is no sign of other code.
                     run.forget(&losers);
-                    run.wait_for_frontier(&command).await;
-                    decide(&run, &command, winner, &losers).await;
+                    let race = WonRace { command, winner, losers };
+                    run.note_won(race.clone());
+                    run.wait_to_decide(&race.command).await;
+                    decide(&run, &race).await;
                     drop(deciding);
                     value
                 }
@@ -265,12 +268,14 @@ fn losers(race: &CommandId, winner: usize, count: usize) -> Vec<String> {
 }
 
 /// Records the winner, and what became of what the losers have in flight: in this process, or in a former one that died
-/// before the race was decided. What is known of it counts and can be undone; the rest is abandoned.
-async fn decide(run: &Arc<Run>, command: &CommandId, winner: usize, losers: &[String]) {
+/// before the race was decided. What is known of it counts and can be undone; the rest is abandoned. Where the run is cut off
+/// meanwhile, whoever releases it does this again.
+pub(crate) async fn decide(run: &Arc<Run>, race: &WonRace) {
+    let WonRace { command, winner, losers } = race;
     // The losers are dropped by now, so none of them starts another call between the list of what they have in flight and
     // the append that abandons it.
     let _in_flight = run.in_flight();
-    let mut known = known_of(run, |command| run.is_lost_with(command, losers)).await;
+    let mut known = known_of(run, Damaged::Stops, |command| run.is_lost_with(command, losers)).await;
     known.extras.stored.extend(run.store_large(&known.events).await);
     let (mut abandoned, extras) = match run.abandon_lost(losers, &known.commands()).await {
         Ok(abandoned) => abandoned,
@@ -281,8 +286,9 @@ async fn decide(run: &Arc<Run>, command: &CommandId, winner: usize, losers: &[St
     // What is known not to have been executed is said before: the decision counts what losers had reserved of budgets as
     // spent.
     let uncalled = abandoned.iter().take_while(|event| matches!(event, Event::InvocationResolved(_))).count();
-    let decided = RaceDecided { command: command.clone(), winner: branch_scope(command, winner) };
+    let decided = RaceDecided { command: command.clone(), winner: branch_scope(command, *winner) };
     abandoned.insert(uncalled, decided.into());
     known.events.append(&mut abandoned);
     run.append(known.events, extras.behind(known.extras));
+    run.note_decided(race);
 }

@@ -14,11 +14,17 @@ use serde_json::value::RawValue;
 pub(super) fn in_order_of(model: &str, text: &str) -> Option<String> {
     let (model, text): (&RawValue, &RawValue) =
         (serde_json::from_str(model).ok()?, serde_json::from_str(text).ok()?);
-    ordered(model, text).ok().map(|ordered| ordered.get().to_owned())
+    ordered(model, text, DEEPEST).ok().map(|ordered| ordered.get().to_owned())
 }
 
-fn ordered(model: &RawValue, value: &RawValue) -> serde_json::Result<Box<RawValue>> {
+/// How many objects and lists in each other are looked into, as most parsers of JSON do: a text is as deep as somebody likes.
+const DEEPEST: usize = 127;
+
+fn ordered(model: &RawValue, value: &RawValue, deepest: usize) -> serde_json::Result<Box<RawValue>> {
     let (text, of_model) = (value.get(), model.get());
+    let (false, Some(deepest)) = (text == of_model, deepest.checked_sub(1)) else {
+        return Ok(value.to_owned());
+    };
     if let (Ok(Members(of_model)), Ok(Members(mut members))) =
         (serde_json::from_str(of_model), serde_json::from_str(text))
     {
@@ -27,7 +33,7 @@ fn ordered(model: &RawValue, value: &RawValue) -> serde_json::Result<Box<RawValu
         members.sort_by_key(|(name, _)| models.get(name.as_str()).map_or(usize::MAX, |(at, _)| *at));
         for (name, value) in &mut members {
             if let Some((_, model)) = models.get(name.as_str()) {
-                *value = ordered(model, value)?;
+                *value = ordered(model, value, deepest)?;
             }
         }
         return serde_json::value::to_raw_value(&Members(members));
@@ -36,7 +42,7 @@ fn ordered(model: &RawValue, value: &RawValue) -> serde_json::Result<Box<RawValu
         (serde_json::from_str(of_model), serde_json::from_str(text));
     if let (Ok(models), Ok(items)) = lists {
         let item = |(at, item): (usize, &&RawValue)| {
-            models.get(at).map_or(Ok((*item).to_owned()), |model| ordered(model, item))
+            models.get(at).map_or(Ok((*item).to_owned()), |model| ordered(model, item, deepest))
         };
         let items: Vec<Box<RawValue>> = items.iter().enumerate().map(item).collect::<Result<_, _>>()?;
         return serde_json::value::to_raw_value(&items);
@@ -101,6 +107,21 @@ mod tests {
             ("{}", "a=1&b=2", None),
         ] {
             assert_eq!(in_order_of(model, text).as_deref(), ordered, "{model} {text}");
+        }
+    }
+
+    #[test]
+    fn a_text_may_be_as_deep_as_it_likes() {
+        let of = |version: u32, depth: usize| {
+            let (lists, objects) = ("[".repeat(depth), r#"{"b":"#.repeat(depth));
+            let ends = (format!("{version}{}", "]".repeat(depth)), format!("{version}{}", "}".repeat(depth)));
+            format!(r#"{{"v":{version},"lists":{lists}{},"objects":{objects}{}}}"#, ends.0, ends.1)
+        };
+        for depth in [1, 126, 127, 128, 20_000] {
+            let (model, text) = (of(1, depth), of(2, depth));
+            let check = move || assert_eq!(in_order_of(&model, &text), Some(text));
+            let thread = std::thread::Builder::new().stack_size(2 << 20).spawn(check);
+            thread.unwrap().join().unwrap();
         }
     }
 }

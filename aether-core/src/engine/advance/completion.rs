@@ -17,7 +17,7 @@ use crate::journal::event::{
     Event, RunCancelled, RunCompleted, RunFailed, RunTerminated, RunUnwinding, RunWaiting,
 };
 use crate::journal::history::History;
-use crate::perform::known_at_end::{Known, known_at_end};
+use crate::perform::known_at_end::{Damaged, Known, known_at_end};
 use crate::run::append::AppendExtras;
 use crate::run::claim::Run;
 use crate::run::end::RunEnd;
@@ -100,7 +100,11 @@ impl RunCompletion {
         run.children_are_started().await;
         // A run that completes was handed all that it asked for.
         if !self.unwinding && !matches!(self.end, Event::RunCompleted(_)) {
-            self.known = unless_failed(run, known_at_end(run)).await?;
+            let damaged = match self.end {
+                Event::RunCancelled(_) | Event::RunTerminated(_) => Damaged::IsUnknown,
+                _ => Damaged::Stops,
+            };
+            self.known = unless_failed(run, known_at_end(run, damaged)).await?;
             // From here on they count: what is to be undone, and what is abandoned, depends on them.
             let known = &self.known.events;
             run.with_obligations(|obligations| known.iter().for_each(|event| obligations.apply(event)));

@@ -325,11 +325,9 @@ impl ChildCall<'_> {
         let run = self.run;
         if !linked {
             let reserved = self.grant().await?;
-            if let Some(other) = run.with_obligations(|obligations| obligations.starter(&self.child).cloned())
-            {
+            if let Some(other) = self.link(reserved).await {
                 return Ok(ChildStart::Taken(format!("the child of command `{other}`")));
             }
-            self.link(reserved).await;
         }
         let _in_flight = run.in_flight();
         // Until the child exists or is known not to: this run does not end meanwhile, because its end must reach the child.
@@ -352,8 +350,8 @@ impl ChildCall<'_> {
     }
 
     /// Records the child's id, durably, before the child exists: after a crash in between, this command finds its child or
-    /// creates it, and a run that ends knows which children to ask.
-    async fn link(&self, reserved: Option<Reserved>) {
+    /// creates it, and a run that ends knows which children to ask. Gives the command whose child it is, where that is another.
+    async fn link(&self, reserved: Option<Reserved>) -> Option<CommandId> {
         let link = ChildStarted {
             command: self.command.clone(),
             child: self.child.clone(),
@@ -362,7 +360,14 @@ impl ChildCall<'_> {
             granted: self.granted.clone(),
             reserved,
         };
-        self.run.append_large_durably(vec![self.started().into(), link.into()]).await;
+        let (run, events) = (self.run, vec![self.started().into(), link.into()]);
+        let stored = run.store_large(&events).await;
+        // In one piece with the append: another branch may have waited for its large values, too.
+        let other = run.with_obligations(|obligations| obligations.starter(&self.child).cloned());
+        if other.is_none() {
+            run.append_durably(events, None, AppendExtras { stored, ..AppendExtras::default() }).await;
+        }
+        other
     }
 
     /// Takes the child's budget out of those that hold here. Waits where there may be something left once calls in flight
