@@ -33,18 +33,17 @@ impl<
     T: Clone + ::aether::__private::Recordable,
     __otherwise1: Into<T> + ::aether::__private::Recordable,
 > ::aether::__private::Step for first<T, __otherwise1> {
-    const DEF: &'static ::aether::__private::StepDef = &::aether::__private::StepDef {
-        name: "first",
-        path: ::core::concat!(::core::module_path!(), "::", "first"),
-        doc: "",
-        file: ::core::file!(),
-        line: 1u32,
-        options: ::aether::__private::StepOptions {
-            ..::aether::__private::StepOptions::of(
-                ::aether::__private::EffectClass::Pure,
-            )
-        },
-        allows: &[],
+    const DECLARED: ::aether::__private::Declared<Result<T>> = {
+        use ::aether::__private::ClassOfOther as _;
+        ::aether::__private::Declared {
+            name: "first",
+            path: ::core::concat!(::core::module_path!(), "::", "first"),
+            doc: "",
+            file: ::core::file!(),
+            line: 1u32,
+            class: ::aether::__private::EffectClass::Pure,
+            classify: ::aether::__private::ClassOf::<Result<T>>::CLASSIFY,
+        }
     };
     type Args = (::std::vec::Vec<T>, __otherwise1);
     fn encode(
@@ -94,10 +93,6 @@ impl<
         ::aether::__private::marks::replayed();
         let (items, otherwise) = args;
         ::aether::__private::step_body(Self::__body(cx, items, otherwise))
-    }
-    fn classify(returned: &Self::Returned) -> ::aether::__private::ErrorClass {
-        use ::aether::__private::{ClassOfKnown as _, ClassOfOther as _};
-        (&::aether::__private::ClassOf(returned)).class_of()
     }
 }
 impl<

@@ -22,37 +22,41 @@ impl ::aether::__private::Signature for pay {
 }
 #[allow(unused, deprecated, clippy::all, clippy::pedantic, clippy::nursery)]
 impl ::aether::__private::Step for pay {
-    const DEF: &'static ::aether::__private::StepDef = &::aether::__private::StepDef {
-        name: "pay",
-        path: ::core::concat!(::core::module_path!(), "::", "pay"),
-        doc: "",
-        file: ::core::file!(),
-        line: 1u32,
-        options: ::aether::__private::StepOptions {
-            retry: ::core::option::Option::Some(::aether::__private::Retry {
-                patience: ::core::option::Option::None,
-                delay: ::core::time::Duration::from_millis(200u64),
-                factor: 2f64,
-                max_delay: ::core::time::Duration::from_millis(60000u64),
-                jitter: 0.5f64,
-                ..::aether::__private::Retry::times(1u32)
-            }),
-            on_unknown: ::aether::__private::OnUnknown::Probe,
-            irreversible: true,
-            scope: ::aether::__private::KeyScope::Store,
-            approval: ::aether::__private::Approval::ByArguments,
-            changes: &["http"],
-            confirm: ::aether::__private::Confirm::Ask,
-            heartbeat: ::core::option::Option::Some(
-                ::core::time::Duration::from_millis(10000u64),
-            ),
-            limit: ::core::option::Option::Some("bank"),
-            compensated: true,
-            ..::aether::__private::StepOptions::of(
-                ::aether::__private::EffectClass::External,
-            )
-        },
-        allows: &[],
+    const DECLARED: ::aether::__private::Declared<Result<Receipt>> = {
+        use ::aether::__private::ClassOfOther as _;
+        ::aether::__private::Declared {
+            name: "pay",
+            path: ::core::concat!(::core::module_path!(), "::", "pay"),
+            doc: "",
+            file: ::core::file!(),
+            line: 1u32,
+            class: ::aether::__private::EffectClass::External,
+            classify: ::aether::__private::ClassOf::<Result<Receipt>>::CLASSIFY,
+        }
+    };
+    const OPTIONS: ::aether::__private::StepOptions = ::aether::__private::StepOptions {
+        retry: ::core::option::Option::Some(::aether::__private::Retry {
+            patience: ::core::option::Option::None,
+            delay: ::core::time::Duration::from_millis(200u64),
+            factor: 2f64,
+            max_delay: ::core::time::Duration::from_millis(60000u64),
+            jitter: 0.5f64,
+            ..::aether::__private::Retry::times(1u32)
+        }),
+        on_unknown: ::aether::__private::OnUnknown::Probe,
+        irreversible: true,
+        scope: ::aether::__private::KeyScope::Store,
+        approval: ::aether::__private::Approval::ByArguments,
+        changes: &["http"],
+        confirm: ::aether::__private::Confirm::Ask,
+        heartbeat: ::core::option::Option::Some(
+            ::core::time::Duration::from_millis(10000u64),
+        ),
+        limit: ::core::option::Option::Some("bank"),
+        compensated: true,
+        ..::aether::__private::StepOptions::of(
+            ::aether::__private::EffectClass::External,
+        )
     };
     type Args = u64;
     fn encode(
@@ -84,10 +88,6 @@ impl ::aether::__private::Step for pay {
     ) -> ::aether::__private::BoxFuture<'static, Self::Returned> {
         let cents = args;
         ::aether::__private::step_body(Self::__body(cx, cents))
-    }
-    fn classify(returned: &Self::Returned) -> ::aether::__private::ErrorClass {
-        use ::aether::__private::{ClassOfKnown as _, ClassOfOther as _};
-        (&::aether::__private::ClassOf(returned)).class_of()
     }
     fn needs_approval(args: &Self::Args) -> bool {
         let cents = args;

@@ -23,18 +23,17 @@ impl ::aether::__private::Signature for Agent_look {
 }
 #[allow(unused, deprecated, clippy::all, clippy::pedantic, clippy::nursery)]
 impl ::aether::__private::Step for Agent_look {
-    const DEF: &'static ::aether::__private::StepDef = &::aether::__private::StepDef {
-        name: "Agent_look",
-        path: ::core::concat!(::core::module_path!(), "::", "Agent::look"),
-        doc: "Looks.",
-        file: ::core::file!(),
-        line: 5u32,
-        options: ::aether::__private::StepOptions {
-            ..::aether::__private::StepOptions::of(
-                ::aether::__private::EffectClass::Read,
-            )
-        },
-        allows: &[],
+    const DECLARED: ::aether::__private::Declared<Result<u32>> = {
+        use ::aether::__private::ClassOfOther as _;
+        ::aether::__private::Declared {
+            name: "Agent_look",
+            path: ::core::concat!(::core::module_path!(), "::", "Agent::look"),
+            doc: "Looks.",
+            file: ::core::file!(),
+            line: 5u32,
+            class: ::aether::__private::EffectClass::Read,
+            classify: ::aether::__private::ClassOf::<Result<u32>>::CLASSIFY,
+        }
     };
     type Args = Agent;
     fn encode(
@@ -66,10 +65,6 @@ impl ::aether::__private::Step for Agent_look {
     ) -> ::aether::__private::BoxFuture<'static, Self::Returned> {
         let at = args;
         ::aether::__private::step_body(<Agent>::__body_look(cx, at))
-    }
-    fn classify(returned: &Self::Returned) -> ::aether::__private::ErrorClass {
-        use ::aether::__private::{ClassOfKnown as _, ClassOfOther as _};
-        (&::aether::__private::ClassOf(returned)).class_of()
     }
 }
 impl Agent_look {

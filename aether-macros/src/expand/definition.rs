@@ -1,36 +1,52 @@
 //! Definitions as literals: what a step or workflow declares, and its state machine.
 
 use proc_macro2::{Ident, TokenStream};
-use quote::{format_ident, quote};
+use quote::{ToTokens as _, format_ident, quote};
 use syn::Type;
+use syn::spanned::Spanned as _;
 
 use super::names::private_path;
 use crate::plan::{
     Allow, Approval, Change, Edge, FormerPath, Retry, Shape, State, StepPlan, Timeout, Version,
 };
 use crate::syntax::plain_text::{hash, plain};
+use crate::syntax::span::placed_at;
 
-/// What a step declares.
-pub(crate) fn step_def(
+/// What a step declares: the constants of which its definition is made, and no more than differs from their defaults. The
+/// compiler evaluates each of them whenever it checks the program.
+pub(crate) fn step_consts(
     shape: &Shape,
-    options: &TokenStream,
-    name: &str,
+    class: &Ident,
+    options: Option<&TokenStream>,
     of: Option<&FormerPath>,
 ) -> TokenStream {
     let p = private_path(shape);
     let path = step_path(shape, of);
-    let (doc, line) = (&shape.attrs.doc, shape.line);
-    let allows = allows_literal(&shape.allows, &p);
+    let (name, doc, line) = (&shape.name, &shape.attrs.doc, shape.line);
+    let options = options.map(|options| quote!(const OPTIONS: #p::StepOptions = #options;));
+    let allows = (!shape.allows.is_empty()).then(|| {
+        let allows = allows_literal(&shape.allows, &p);
+        quote!(const ALLOWS: &'static [#p::Allow] = #allows;)
+    });
+    let ret = &shape.ret;
+    let returned = placed_at(ret.to_token_stream(), ret.span());
+    // What an error means for another attempt. An error about its type points at the return type.
+    let classify = placed_at(quote!(#p::ClassOf::<#ret>::CLASSIFY), ret.span());
     quote! {
-        &#p::StepDef {
-            name: #name,
-            path: #path,
-            doc: #doc,
-            file: ::core::file!(),
-            line: #line,
-            options: #options,
-            allows: #allows,
-        }
+        const DECLARED: #p::Declared<#returned> = {
+            use #p::ClassOfOther as _;
+            #p::Declared {
+                name: #name,
+                path: #path,
+                doc: #doc,
+                file: ::core::file!(),
+                line: #line,
+                class: #p::EffectClass::#class,
+                classify: #classify,
+            }
+        };
+        #options
+        #allows
     }
 }
 
@@ -68,8 +84,16 @@ pub(crate) fn allow_marks(shape: &Shape) -> TokenStream {
     quote!(#(#p::marks::#marks();)*)
 }
 
-/// The declared options over the defaults of the class.
-pub(crate) fn step_options_literal(plan: &StepPlan) -> TokenStream {
+/// The options of a step.
+pub(crate) struct OptionsLiteral {
+    /// The declared ones over the defaults of the class.
+    pub(crate) value: TokenStream,
+    /// Whether any are declared.
+    pub(crate) declares: bool,
+}
+
+/// The options that a step declares.
+pub(crate) fn step_options_literal(plan: &StepPlan) -> OptionsLiteral {
     let p = private_path(&plan.shape);
     let options = &plan.options;
     let class = variant_name(options.effect);
@@ -89,22 +113,25 @@ pub(crate) fn step_options_literal(plan: &StepPlan) -> TokenStream {
         ("limit", options.limit.as_ref().map(|limit| quote!(::core::option::Option::Some(#limit)))),
         ("compensated", flag(options.compensate.is_some())),
     ];
+    let declares = declared.iter().any(|(_, value)| value.is_some());
     let fields = declared.into_iter().filter_map(|(name, value)| {
+        let value = value?;
         let name = format_ident!("{name}");
-        value.map(|value| quote!(#name: #value,))
+        Some(quote!(#name: #value,))
     });
-    quote! {
+    let value = quote! {
         #p::StepOptions {
             #(#fields)*
             ..#p::StepOptions::of(#p::EffectClass::#class)
         }
-    }
+    };
+    OptionsLiteral { value, declares }
 }
 
 /// A hash of what a step declares: its signature and its options.
-pub(crate) fn declaration_fingerprint(plan: &StepPlan) -> String {
+pub(crate) fn declaration_fingerprint(plan: &StepPlan, options: &OptionsLiteral) -> String {
     let undone_by = plan.options.compensate.as_ref().map(|path| plain(&quote!(#path))).unwrap_or_default();
-    hash(&format!("{} {} {undone_by}", plan.signature, plain(&step_options_literal(plan))))
+    hash(&format!("{} {} {undone_by}", plan.signature, plain(&options.value)))
 }
 
 fn optional_duration(timeout: Timeout) -> TokenStream {

@@ -12,7 +12,6 @@ use crate::plan::Shape;
 pub(crate) struct GeneratedNames {
     pub(crate) cx: Ident,
     pub(crate) args: Ident,
-    pub(crate) returned: Ident,
     pub(crate) decoder: Ident,
     pub(crate) call: Lifetime,
 }
@@ -23,7 +22,6 @@ impl GeneratedNames {
         Self {
             cx: Ident::new("cx", mixed),
             args: Ident::new("args", mixed),
-            returned: Ident::new("returned", mixed),
             decoder: Ident::new("decoder", mixed),
             call: Lifetime::new("'__cx", mixed),
         }
