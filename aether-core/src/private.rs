@@ -13,7 +13,7 @@ pub use crate::definition::def::{
     Allow, Approval, Change, Confirm, Edge, EdgeKind, KeyScope, OnUnknown, Probe, Retry, State, StateKind,
     StepDef, StepOptions, WorkflowDef,
 };
-pub use crate::definition::linked::{Linked, LinkedCode};
+pub use crate::definition::linked::{Linked, LinkedCode, LinkedItem, Mentioned};
 pub use crate::run::program::RegisteredWorkflow;
 pub use crate::step::body::{Declared, ErrorClass, RegisteredStep, Step, Undo, linked_step};
 pub use crate::step::context::StepCx;

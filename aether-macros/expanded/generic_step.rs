@@ -1,8 +1,9 @@
 ::aether::__private::inventory::submit! {
-    ::aether::__private::Linked::Generic(::aether::__private::LinkedCode { function :
-    "first", name : "first", file : ::core::file!(), line : 1u32, fingerprint :
-    "4f5d7820616608e4", mentions : & [], class :
-    ::core::option::Option::Some(::aether::__private::EffectClass::Pure), })
+    ::aether::__private::Linked(|| ::aether::__private::LinkedItem { code :
+    ::aether::__private::LinkedCode { function : "first", name : "first", file :
+    ::core::file!(), line : 1u32, fingerprint : "4f5d7820616608e4", mentions : & [],
+    class : ::core::option::Option::Some(::aether::__private::EffectClass::Pure), }, item
+    : ::core::option::Option::None, })
 }
 #[allow(
     non_camel_case_types,
@@ -38,6 +39,8 @@ impl<
         ::aether::__private::Declared {
             name: "first",
             path: ::core::concat!(::core::module_path!(), "::", "first"),
+            function: "first",
+            fingerprint: "4f5d7820616608e4",
             doc: "",
             file: ::core::file!(),
             line: 1u32,

@@ -1,5 +1,5 @@
 ::aether::__private::inventory::submit! {
-    ::aether::__private::linked_step:: < pay > ("pay", "0b1cd1bfd7959c6a")
+    ::aether::__private::Linked(::aether::__private::linked_step:: < pay >)
 }
 #[allow(
     non_camel_case_types,
@@ -27,6 +27,8 @@ impl ::aether::__private::Step for pay {
         ::aether::__private::Declared {
             name: "pay",
             path: ::core::concat!(::core::module_path!(), "::", "pay"),
+            function: "pay",
+            fingerprint: "0b1cd1bfd7959c6a",
             doc: "",
             file: ::core::file!(),
             line: 1u32,

@@ -1,5 +1,5 @@
 ::aether::__private::inventory::submit! {
-    ::aether::__private::linked_step:: < Agent_look > ("look", "18c8f280572df61b")
+    ::aether::__private::Linked(::aether::__private::linked_step:: < Agent_look >)
 }
 /// Looks.
 #[allow(
@@ -28,6 +28,8 @@ impl ::aether::__private::Step for Agent_look {
         ::aether::__private::Declared {
             name: "Agent_look",
             path: ::core::concat!(::core::module_path!(), "::", "Agent::look"),
+            function: "look",
+            fingerprint: "18c8f280572df61b",
             doc: "Looks.",
             file: ::core::file!(),
             line: 5u32,
@@ -81,7 +83,7 @@ impl Agent_look {
     }
 }
 ::aether::__private::inventory::submit! {
-    ::aether::__private::linked_workflow:: < Agent_run > ("run", & ["look"])
+    ::aether::__private::Linked(::aether::__private::linked_workflow:: < Agent_run >)
 }
 #[allow(
     non_camel_case_types,
@@ -142,6 +144,10 @@ impl ::aether::__private::Workflow for Agent_run {
         allows: &[],
     };
     const ARGUMENTS: &'static [&'static ::core::primitive::str] = &["agent"];
+    const MENTIONED: ::aether::__private::Mentioned = ::aether::__private::Mentioned {
+        function: "run",
+        mentions: &["look"],
+    };
     type Input = Agent;
     fn encode(
         args: &Agent,

@@ -1,5 +1,5 @@
 ::aether::__private::inventory::submit! {
-    ::aether::__private::linked_step:: < send > ("send", "59f357f059c5754e")
+    ::aether::__private::Linked(::aether::__private::linked_step:: < send >)
 }
 /// Send an e-mail.
 #[allow(
@@ -28,6 +28,8 @@ impl ::aether::__private::Step for send {
         ::aether::__private::Declared {
             name: "send",
             path: ::core::concat!(::core::module_path!(), "::", "send"),
+            function: "send",
+            fingerprint: "59f357f059c5754e",
             doc: "Send an e-mail.",
             file: ::core::file!(),
             line: 3u32,

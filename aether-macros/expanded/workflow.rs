@@ -1,6 +1,5 @@
 durable::__private::inventory::submit! {
-    durable::__private::linked_workflow:: < triage > ("triage", & ["LIMIT", "judge",
-    "rank", "search"])
+    durable::__private::Linked(durable::__private::linked_workflow:: < triage >)
 }
 /// Triage.
 #[allow(
@@ -133,6 +132,10 @@ impl durable::__private::Workflow for triage {
         allows: &[],
     };
     const ARGUMENTS: &'static [&'static ::core::primitive::str] = &["ticket", "note"];
+    const MENTIONED: durable::__private::Mentioned = durable::__private::Mentioned {
+        function: "triage",
+        mentions: &["LIMIT", "judge", "rank", "search"],
+    };
     type Input = (Ticket, ::std::string::String);
     fn encode(
         args: &(Ticket, ::std::string::String),

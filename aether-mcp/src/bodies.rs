@@ -249,6 +249,8 @@ impl Step for CancelTask {
     const DECLARED: Declared<Self::Returned> = Declared {
         name: "mcp.cancel_task",
         path: "aether_mcp::cancel_task",
+        function: "",
+        fingerprint: "",
         doc: "Ends a task of an MCP server, if it still runs.",
         file: file!(),
         line: line!(),

@@ -11,7 +11,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 
 use crate::definition::def::{Allow, Approval, OnUnknown, Probe, StepDef, StepOptions};
-use crate::definition::linked::{Linked, LinkedCode, Mentioned, linked_items};
+use crate::definition::linked::{LinkedCode, LinkedItem, linked_items};
 use crate::step::context::StepCx;
 use crate::step::recordable::{Recordable, Returning, Returns};
 use crate::vocabulary::budget::{Spend, Spent};
@@ -99,6 +99,10 @@ pub struct Declared<R> {
     pub name: &'static str,
     /// Module path and name: unique in a program.
     pub path: &'static str,
+    /// Name of the function, which need not be that in the journal.
+    pub function: &'static str,
+    /// A hash of its signature and its options; empty where a step is implemented by hand.
+    pub fingerprint: &'static str,
     /// Its doc comment.
     pub doc: &'static str,
     /// Source file.
@@ -493,13 +497,11 @@ impl Debug for RegisteredStep {
 inventory::collect!(RegisteredStep);
 
 /// What `#[step]` registers of a step without type parameters.
-pub const fn linked_step<S: Step>(function: &'static str, fingerprint: &'static str) -> Linked {
-    let mentioned = Mentioned { function, fingerprint, mentions: &[] };
-    Linked::Item { code: code_of::<S>, mentioned, item: || const { &RegisteredStep::of::<S>() } }
-}
-
-fn code_of<S: Step>(mentioned: &Mentioned) -> LinkedCode {
-    let Mentioned { function, fingerprint, mentions } = *mentioned;
-    let StepDef { name, file, line, ref options, .. } = *S::DEF;
-    LinkedCode { function, name, file, line, fingerprint, mentions, class: Some(options.class) }
+pub fn linked_step<S: Step>() -> LinkedItem {
+    let Declared { name, function, fingerprint, file, line, .. } = S::DECLARED;
+    let class = Some(S::DEF.options.class);
+    LinkedItem {
+        code: LinkedCode { function, name, file, line, fingerprint, mentions: &[], class },
+        item: Some(const { &RegisteredStep::of::<S>() }),
+    }
 }

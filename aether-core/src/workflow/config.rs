@@ -68,6 +68,8 @@ impl<T: Recordable + Clone + Sync> Step for ReadConfig<T> {
     const DECLARED: Declared<Self::Returned> = Declared {
         name: "config",
         path: CONFIG_PATH,
+        function: "",
+        fingerprint: "",
         doc: "Reads a value that the program provides.",
         file: file!(),
         line: line!(),

@@ -82,6 +82,8 @@ macro_rules! step {
                 aether_core::step::Declared {
                     name: stringify!($name),
                     path: concat!(module_path!(), "::", stringify!($name)),
+                    function: "",
+                    fingerprint: "",
                     doc: concat!($($doc)?),
                     file: file!(),
                     line: line!(),

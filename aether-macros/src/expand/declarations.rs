@@ -67,19 +67,16 @@ pub(crate) fn inherent_impl(shape: &Shape, body: &TokenStream, tool: &TokenStrea
 pub(crate) fn linked_item(shape: &Shape, linked: &Linked<'_>) -> TokenStream {
     let p = private_path(shape);
     let Shape { line, name, ident, attrs, .. } = shape;
-    let (cfgs, function) = (&attrs.cfgs, shape.function.unraw().to_string());
+    let cfgs = &attrs.cfgs;
     let value = match (shape.generics.params.is_empty(), linked) {
-        (true, Linked::Step { fingerprint, .. }) => {
-            quote!(#p::linked_step::<#ident>(#function, #fingerprint))
-        }
-        (true, Linked::Workflow { mentions, .. }) => {
-            quote!(#p::linked_workflow::<#ident>(#function, &[#(#mentions),*]))
-        }
+        (true, Linked::Step { .. }) => quote!(#p::linked_step::<#ident>),
+        (true, Linked::Workflow { .. }) => quote!(#p::linked_workflow::<#ident>),
         (false, Linked::Step { fingerprint, .. } | Linked::Workflow { fingerprint, .. }) => {
+            let function = function_name(shape);
             let (mentions, class) = linked.mentions_and_class(&p);
             quote! {
-                #p::Linked::Generic(
-                    #p::LinkedCode {
+                || #p::LinkedItem {
+                    code: #p::LinkedCode {
                         function: #function,
                         name: #name,
                         file: ::core::file!(),
@@ -87,15 +84,21 @@ pub(crate) fn linked_item(shape: &Shape, linked: &Linked<'_>) -> TokenStream {
                         fingerprint: #fingerprint,
                         mentions: &[#(#mentions),*],
                         class: #class,
-                    }
-                )
+                    },
+                    item: ::core::option::Option::None,
+                }
             }
         }
     };
     quote! {
         #(#cfgs)*
-        #p::inventory::submit! { #value }
+        #p::inventory::submit! { #p::Linked(#value) }
     }
+}
+
+/// The name of the function, as it is mentioned.
+pub(crate) fn function_name(shape: &Shape) -> String {
+    shape.function.unraw().to_string()
 }
 
 /// What is told of the code of an item.

@@ -5,6 +5,7 @@ use quote::{ToTokens as _, format_ident, quote};
 use syn::Type;
 use syn::spanned::Spanned as _;
 
+use super::declarations::function_name;
 use super::names::private_path;
 use crate::plan::{
     Allow, Approval, Change, Edge, FormerPath, Retry, Shape, State, StepPlan, Timeout, Version,
@@ -17,12 +18,14 @@ use crate::syntax::span::placed_at;
 pub(crate) fn step_consts(
     shape: &Shape,
     class: &Ident,
+    fingerprint: &str,
     options: Option<&TokenStream>,
     of: Option<&FormerPath>,
 ) -> TokenStream {
     let p = private_path(shape);
     let path = step_path(shape, of);
-    let (name, doc, line) = (&shape.name, &shape.attrs.doc, shape.line);
+    let (name, function) = (&shape.name, function_name(shape));
+    let (doc, line) = (&shape.attrs.doc, shape.line);
     let options = options.map(|options| quote!(const OPTIONS: #p::StepOptions = #options;));
     let allows = (!shape.allows.is_empty()).then(|| {
         let allows = allows_literal(&shape.allows, &p);
@@ -38,6 +41,8 @@ pub(crate) fn step_consts(
             #p::Declared {
                 name: #name,
                 path: #path,
+                function: #function,
+                fingerprint: #fingerprint,
                 doc: #doc,
                 file: ::core::file!(),
                 line: #line,

@@ -27,7 +27,7 @@ pub(crate) fn step_item(plan: &StepPlan) -> Expansion {
     let (options, class) = (step_options_literal(plan), variant_name(plan.options.effect));
     let fingerprint = declaration_fingerprint(plan, &options);
     let declared = options.declares.then_some(&options.value);
-    let consts = step_consts(shape, &class, declared, plan.options.of.as_ref());
+    let consts = step_consts(shape, &class, &fingerprint, declared, plan.options.of.as_ref());
     let outside = [
         linked_item(shape, &Linked::Step { fingerprint: &fingerprint, class: &class }),
         type_item(shape),
@@ -46,7 +46,7 @@ pub(crate) fn step_item(plan: &StepPlan) -> Expansion {
 /// The same shape with bodies that are never reached, for a step with mistakes.
 pub(crate) fn step_stub(shape: &Shape) -> Expansion {
     let head = engine_fn_signature(shape, "call", "StepCx", "Args");
-    let consts = step_consts(shape, &variant_name(Effect::Pure), None, None);
+    let consts = step_consts(shape, &variant_name(Effect::Pure), "", None, None);
     let associated = associated_items(shape, &quote!(Args), &unreachable_codec_fns(shape));
     let body = quote! {
         #consts

@@ -351,6 +351,8 @@ impl Step for Courier {
     const DECLARED: Declared<Result<()>> = Declared {
         name: "courier",
         path: "post::courier",
+        function: "",
+        fingerprint: "",
         doc: "",
         file: "post.rs",
         line: 7,
