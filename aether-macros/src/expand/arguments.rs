@@ -3,7 +3,7 @@
 use proc_macro2::{Ident, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
 
-use super::names::{GeneratedNames, private_path};
+use super::names::{GeneratedNames, PrivatePath, private_path};
 use crate::plan::{Arg, Pass, Shape};
 use crate::syntax::span::placed_at;
 
@@ -101,7 +101,7 @@ pub(crate) fn unreachable_codec_fns(shape: &Shape) -> TokenStream {
 }
 
 /// The type of an argument as an `Argument`; an error about it points at the argument's name.
-pub(crate) fn argument_trait(arg: &Arg, p: &TokenStream) -> TokenStream {
+pub(crate) fn argument_trait(arg: &Arg, p: &PrivatePath) -> TokenStream {
     let at = arg.ident.span();
     let owned = placed_at(arg.owned.to_token_stream(), at);
     quote_spanned!(at=> <#owned as #p::Argument>)

@@ -5,7 +5,7 @@ use quote::{ToTokens as _, format_ident, quote};
 use syn::ext::IdentExt as _;
 use syn::spanned::Spanned as _;
 
-use super::names::private_path;
+use super::names::{PrivatePath, private_path};
 use crate::diagnostics::report::Warning;
 use crate::plan::Shape;
 use crate::syntax::span::placed_at;
@@ -26,8 +26,7 @@ pub(crate) fn type_item(shape: &Shape) -> TokenStream {
     quote! {
         #(#cfgs)*
         #(#docs)*
-        #[allow(non_camel_case_types, missing_docs, missing_debug_implementations, missing_copy_implementations)]
-        #[allow(dead_code, unreachable_pub, unnameable_types, clippy::all, clippy::pedantic, clippy::nursery)]
+        #[allow(non_camel_case_types, missing_docs, missing_debug_implementations, missing_copy_implementations, dead_code, unreachable_pub, unnameable_types, clippy::all, clippy::pedantic, clippy::nursery)]
         #vis struct #ident #params { #marker }
     }
 }
@@ -108,7 +107,7 @@ pub(crate) enum Linked<'a> {
 }
 
 impl Linked<'_> {
-    fn mentions_and_class(&self, p: &TokenStream) -> (&[String], TokenStream) {
+    fn mentions_and_class(&self, p: &PrivatePath) -> (&[String], TokenStream) {
         match self {
             Self::Step { class, .. } => (&[], quote!(::core::option::Option::Some(#p::EffectClass::#class))),
             Self::Workflow { mentions, .. } => (mentions, quote!(::core::option::Option::None)),

@@ -6,7 +6,7 @@ use syn::Type;
 use syn::spanned::Spanned as _;
 
 use super::declarations::function_name;
-use super::names::private_path;
+use super::names::{PrivatePath, private_path};
 use crate::plan::{
     Allow, Approval, Change, Edge, FormerPath, Retry, Shape, State, StepPlan, Timeout, Version,
 };
@@ -76,7 +76,7 @@ pub(crate) fn needs_const(shape: &Shape, needs: &[Type]) -> Option<TokenStream> 
     (!needs.is_empty()).then(|| quote!(const NEEDS: &'static [#p::Need] = #list;))
 }
 
-fn allows_literal(allows: &[Allow], p: &TokenStream) -> TokenStream {
+fn allows_literal(allows: &[Allow], p: &PrivatePath) -> TokenStream {
     let allows =
         allows.iter().map(|Allow { what, reason }| quote!(#p::Allow { what: #what, reason: #reason }));
     quote!(&[#(#allows),*])
@@ -149,7 +149,7 @@ fn optional_duration(timeout: Timeout) -> TokenStream {
     }
 }
 
-fn approval_literal(approval: &Approval, p: &TokenStream) -> TokenStream {
+fn approval_literal(approval: &Approval, p: &PrivatePath) -> TokenStream {
     match approval {
         Approval::Required => quote!(#p::Approval::Required),
         Approval::ByArguments(_) => quote!(#p::Approval::ByArguments),
@@ -165,12 +165,12 @@ fn duration_literal(millis: u64) -> TokenStream {
 }
 
 /// The value of an enum of `aether_core::def`, whose variants have the names they have here.
-fn enum_value(p: &TokenStream, name: &str, value: impl std::fmt::Debug) -> TokenStream {
+fn enum_value(p: &PrivatePath, name: &str, value: impl std::fmt::Debug) -> TokenStream {
     let (name, variant) = (format_ident!("{name}"), variant_name(value));
     quote!(#p::#name::#variant)
 }
 
-fn retry_literal(retry: Retry, p: &TokenStream) -> TokenStream {
+fn retry_literal(retry: Retry, p: &PrivatePath) -> TokenStream {
     let Retry { max_retries, patience, delay, factor, max_delay, jitter } = retry;
     let patience = optional_duration(patience.map_or(Timeout::None, Timeout::Millis));
     let (delay, max_delay) = (duration_literal(delay), duration_literal(max_delay));
@@ -224,7 +224,7 @@ pub(crate) fn workflow_def(
     }
 }
 
-fn state_literal(state: &State, p: &TokenStream) -> TokenStream {
+fn state_literal(state: &State, p: &PrivatePath) -> TokenStream {
     let State { name, kind, line, column, branch } = state;
     let kind = variant_name(*kind);
     let branch = match branch {

@@ -16,7 +16,7 @@ use super::declarations::{Linked, linked_item, trait_impl, type_item, warning_it
 use super::definition::{
     allow_marks, declaration_fingerprint, needs_const, step_consts, step_options_literal, variant_name,
 };
-use super::names::{GeneratedNames, private_path, self_type};
+use super::names::{GeneratedNames, PrivatePath, private_path, self_type};
 use crate::parse::item::Owner;
 use crate::plan::{Approval, Arg, ArgumentClosure, Effect, Shape, StepPlan};
 use crate::syntax::span::placed_at;
@@ -304,7 +304,7 @@ fn recorded_call(shape: &Shape) -> TokenStream {
 }
 
 /// Records an argument that may be borrowed.
-fn record_argument(arg: &Arg, record: &TokenStream, p: &TokenStream) -> TokenStream {
+fn record_argument(arg: &Arg, record: &TokenStream, p: &PrivatePath) -> TokenStream {
     let Arg { ident, name, ty, owned, .. } = arg;
     let argument = argument_trait(arg, p);
     match ty {
@@ -320,7 +320,7 @@ fn step_call_fn(shape: &Shape, body: &TokenStream) -> TokenStream {
     let p = private_path(shape);
     let ret = &shape.ret;
     // An error about the result points at the return type here as in the implementation, and so is told once.
-    let p = placed_at(p, ret.span());
+    let p = placed_at(p.to_token_stream(), ret.span());
     let output = quote_spanned!(ret.span()=> <#ret as #p::Answers>::Called);
     let args = shape.args.iter().map(|Arg { ident, ty, .. }| quote!(#ident: #ty)).collect();
     call_function(shape, args, &output, body)
