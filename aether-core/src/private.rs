@@ -50,6 +50,9 @@ pub trait ClassOfOther<R> {
 
 impl<R> ClassOfOther<R> for ClassOf<R> {}
 
+/// What encoding and decoding give.
+pub type Coded<T> = Result<T, PayloadError>;
+
 /// A context that steps and workflows are called on: that of a workflow or of one of its branches.
 #[diagnostic::on_unimplemented(
     message = "a `{Self}` does not call steps or workflows: a step's body is one recorded effect",

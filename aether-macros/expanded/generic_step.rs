@@ -49,10 +49,7 @@ impl<
     type Args = (::std::vec::Vec<T>, __otherwise1);
     fn encode(
         args: &(::std::vec::Vec<T>, __otherwise1),
-    ) -> ::core::result::Result<
-        ::aether::__private::Payload,
-        ::aether::__private::PayloadError,
-    > {
+    ) -> ::aether::__private::Coded<::aether::__private::Payload> {
         let (items, otherwise) = args;
         <__otherwise1 as ::aether::__private::Argument>::put(
                 otherwise,
@@ -69,10 +66,7 @@ impl<
     }
     fn decode(
         args: &::aether::__private::Payload,
-    ) -> ::core::result::Result<
-        (::std::vec::Vec<T>, __otherwise1),
-        ::aether::__private::PayloadError,
-    > {
+    ) -> ::aether::__private::Coded<(::std::vec::Vec<T>, __otherwise1)> {
         let decoder = ::aether::__private::ArgsDecoder::of(args);
         ::aether::__private::taken(
             (

@@ -59,12 +59,7 @@ impl ::aether::__private::Step for pay {
         )
     };
     type Args = u64;
-    fn encode(
-        args: &u64,
-    ) -> ::core::result::Result<
-        ::aether::__private::Payload,
-        ::aether::__private::PayloadError,
-    > {
+    fn encode(args: &u64) -> ::aether::__private::Coded<::aether::__private::Payload> {
         let cents = args;
         <u64 as ::aether::__private::Argument>::put(
                 cents,
@@ -73,9 +68,7 @@ impl ::aether::__private::Step for pay {
             )
             .finish()
     }
-    fn decode(
-        args: &::aether::__private::Payload,
-    ) -> ::core::result::Result<u64, ::aether::__private::PayloadError> {
+    fn decode(args: &::aether::__private::Payload) -> ::aether::__private::Coded<u64> {
         let decoder = ::aether::__private::ArgsDecoder::of(args);
         ::aether::__private::taken(
             <u64 as ::aether::__private::Argument>::take("cents", &decoder),

@@ -36,12 +36,7 @@ impl ::aether::__private::Step for Agent_look {
         }
     };
     type Args = Agent;
-    fn encode(
-        args: &Agent,
-    ) -> ::core::result::Result<
-        ::aether::__private::Payload,
-        ::aether::__private::PayloadError,
-    > {
+    fn encode(args: &Agent) -> ::aether::__private::Coded<::aether::__private::Payload> {
         let at = args;
         <Agent as ::aether::__private::Argument>::put(
                 at,
@@ -50,9 +45,7 @@ impl ::aether::__private::Step for Agent_look {
             )
             .finish()
     }
-    fn decode(
-        args: &::aether::__private::Payload,
-    ) -> ::core::result::Result<Agent, ::aether::__private::PayloadError> {
+    fn decode(args: &::aether::__private::Payload) -> ::aether::__private::Coded<Agent> {
         let decoder = ::aether::__private::ArgsDecoder::of(args);
         ::aether::__private::taken(
             <Agent as ::aether::__private::Argument>::take("at", &decoder),
@@ -102,42 +95,47 @@ impl ::aether::__private::Signature for Agent_run {
 }
 #[allow(unused, deprecated, clippy::all, clippy::pedantic, clippy::nursery)]
 impl ::aether::__private::Workflow for Agent_run {
-    const DEF: &'static ::aether::__private::WorkflowDef = &::aether::__private::WorkflowDef {
-        name: "Agent_run",
-        module: ::core::module_path!(),
-        doc: "",
-        version: 1u32,
-        fingerprint: "a714e81cf3049504",
-        file: ::core::file!(),
-        line: 6u32,
-        states: &[
-            ::aether::__private::State {
-                name: "look",
-                kind: ::aether::__private::StateKind::Call,
-                line: 6u32,
-                column: 99u32,
-                branch: ::core::option::Option::None,
-            },
-        ],
-        edges: &[
-            ::aether::__private::Edge {
-                from: 0u16,
-                to: 65535u16,
-                kind: ::aether::__private::EdgeKind::Sequence,
-            },
-            ::aether::__private::Edge {
-                from: 0u16,
-                to: 65535u16,
-                kind: ::aether::__private::EdgeKind::EarlyReturn,
-            },
-            ::aether::__private::Edge {
-                from: 65534u16,
-                to: 0u16,
-                kind: ::aether::__private::EdgeKind::Sequence,
-            },
-        ],
-        changes: &[],
-        allows: &[],
+    const DEF: &'static ::aether::__private::WorkflowDef = {
+        use ::aether::__private::{
+            Edge as __Edge, EdgeKind as __Way, State as __State, StateKind as __Kind,
+        };
+        &::aether::__private::WorkflowDef {
+            name: "Agent_run",
+            module: ::core::module_path!(),
+            doc: "",
+            version: 1u32,
+            fingerprint: "a714e81cf3049504",
+            file: ::core::file!(),
+            line: 6u32,
+            states: &[
+                __State {
+                    name: "look",
+                    kind: __Kind::Call,
+                    line: 6u32,
+                    column: 99u32,
+                    branch: ::core::option::Option::None,
+                },
+            ],
+            edges: &[
+                __Edge {
+                    from: 0u16,
+                    to: 65535u16,
+                    kind: __Way::Sequence,
+                },
+                __Edge {
+                    from: 0u16,
+                    to: 65535u16,
+                    kind: __Way::EarlyReturn,
+                },
+                __Edge {
+                    from: 65534u16,
+                    to: 0u16,
+                    kind: __Way::Sequence,
+                },
+            ],
+            changes: &[],
+            allows: &[],
+        }
     };
     const ARGUMENTS: &'static [&'static ::core::primitive::str] = &["agent"];
     const MENTIONED: ::aether::__private::Mentioned = ::aether::__private::Mentioned {
@@ -145,12 +143,7 @@ impl ::aether::__private::Workflow for Agent_run {
         mentions: &["look"],
     };
     type Input = Agent;
-    fn encode(
-        args: &Agent,
-    ) -> ::core::result::Result<
-        ::aether::__private::Payload,
-        ::aether::__private::PayloadError,
-    > {
+    fn encode(args: &Agent) -> ::aether::__private::Coded<::aether::__private::Payload> {
         let agent = args;
         <Agent as ::aether::__private::Argument>::put(
                 agent,
@@ -159,9 +152,7 @@ impl ::aether::__private::Workflow for Agent_run {
             )
             .finish()
     }
-    fn decode(
-        args: &::aether::__private::Payload,
-    ) -> ::core::result::Result<Agent, ::aether::__private::PayloadError> {
+    fn decode(args: &::aether::__private::Payload) -> ::aether::__private::Coded<Agent> {
         let decoder = ::aether::__private::ArgsDecoder::of(args);
         ::aether::__private::taken(
             <Agent as ::aether::__private::Argument>::take("agent", &decoder),

@@ -57,10 +57,7 @@ impl ::aether::__private::Step for send {
     type Args = (::std::string::String, ::core::option::Option<::std::string::String>);
     fn encode(
         args: &(::std::string::String, ::core::option::Option<::std::string::String>),
-    ) -> ::core::result::Result<
-        ::aether::__private::Payload,
-        ::aether::__private::PayloadError,
-    > {
+    ) -> ::aether::__private::Coded<::aether::__private::Payload> {
         let (to, copies) = args;
         <::core::option::Option<
             ::std::string::String,
@@ -77,9 +74,8 @@ impl ::aether::__private::Step for send {
     }
     fn decode(
         args: &::aether::__private::Payload,
-    ) -> ::core::result::Result<
+    ) -> ::aether::__private::Coded<
         (::std::string::String, ::core::option::Option<::std::string::String>),
-        ::aether::__private::PayloadError,
     > {
         let decoder = ::aether::__private::ArgsDecoder::of(args);
         ::aether::__private::taken(

@@ -78,11 +78,11 @@ pub(crate) fn codec_fns(shape: &Shape) -> TokenStream {
         _ => quote!(new(#args)?),
     };
     quote! {
-        fn encode(#args: &#owned) -> ::core::result::Result<#p::Payload, #p::PayloadError> {
+        fn encode(#args: &#owned) -> #p::Coded<#p::Payload> {
             let #tuple = #args;
             #recorded.finish()
         }
-        fn decode(#args: &#p::Payload) -> ::core::result::Result<#owned, #p::PayloadError> {
+        fn decode(#args: &#p::Payload) -> #p::Coded<#owned> {
             let #decoder = #p::ArgsDecoder::#reads;
             #takes
         }
@@ -95,8 +95,8 @@ pub(crate) fn unreachable_codec_fns(shape: &Shape) -> TokenStream {
     let args = GeneratedNames::new().args;
     let owned = owned_arguments_type(shape);
     quote! {
-        fn encode(#args: &#owned) -> ::core::result::Result<#p::Payload, #p::PayloadError> { ::core::unreachable!() }
-        fn decode(#args: &#p::Payload) -> ::core::result::Result<#owned, #p::PayloadError> { ::core::unreachable!() }
+        fn encode(#args: &#owned) -> #p::Coded<#p::Payload> { ::core::unreachable!() }
+        fn decode(#args: &#p::Payload) -> #p::Coded<#owned> { ::core::unreachable!() }
     }
 }
 

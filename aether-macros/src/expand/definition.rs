@@ -182,7 +182,8 @@ fn retry_literal(retry: Retry, p: &PrivatePath) -> TokenStream {
     }
 }
 
-/// What a workflow declares, with its state machine.
+/// What a workflow declares, with its state machine: the statements of a block. States and edges are many, so their paths are
+/// short.
 pub(crate) fn workflow_def(
     shape: &Shape,
     version: &Version,
@@ -198,16 +199,17 @@ pub(crate) fn workflow_def(
         None => quote!(::core::module_path!()),
     };
     let version = version.number;
-    let states = states.iter().map(|state| state_literal(state, &p));
+    let states = states.iter().map(state_literal);
     let edges = edges.iter().map(|Edge { from, to, kind }| {
         let kind = variant_name(*kind);
-        quote!(#p::Edge { from: #from, to: #to, kind: #p::EdgeKind::#kind })
+        quote!(__Edge { from: #from, to: #to, kind: __Way::#kind })
     });
     let changes = changes.iter().map(|Change { name, from, to, each, line }| {
         quote!(#p::Change { name: #name, from: #from, to: #to, each: #each, line: #line })
     });
     let allows = allows_literal(&shape.allows, &p);
     quote! {
+        use #p::{Edge as __Edge, EdgeKind as __Way, State as __State, StateKind as __Kind};
         &#p::WorkflowDef {
             name: #name,
             module: #module,
@@ -224,7 +226,7 @@ pub(crate) fn workflow_def(
     }
 }
 
-fn state_literal(state: &State, p: &PrivatePath) -> TokenStream {
+fn state_literal(state: &State) -> TokenStream {
     let State { name, kind, line, column, branch } = state;
     let kind = variant_name(*kind);
     let branch = match branch {
@@ -232,7 +234,7 @@ fn state_literal(state: &State, p: &PrivatePath) -> TokenStream {
         None => quote!(::core::option::Option::None),
     };
     quote! {
-        #p::State { name: #name, kind: #p::StateKind::#kind, line: #line, column: #column, branch: #branch }
+        __State { name: #name, kind: __Kind::#kind, line: #line, column: #column, branch: #branch }
     }
 }
 

@@ -31,7 +31,7 @@ pub(crate) fn workflow_stub(shape: &Shape) -> Expansion {
     let def = workflow_def(shape, &Version { number: 1, module: None }, "", &[], &[], &[]);
     let associated = associated_items(shape, &quote!(Input), &unreachable_codec_fns(shape));
     let body = quote! {
-        const DEF: &'static #p::WorkflowDef = #def;
+        const DEF: &'static #p::WorkflowDef = { #def };
         #associated
         #head { ::core::unreachable!() }
     };
@@ -63,7 +63,7 @@ fn workflow_impl(plan: &WorkflowPlan) -> TokenStream {
     let (function, mentions) = (function_name(shape), &plan.mentions);
     let marks = allow_marks(shape);
     let body = quote! {
-        const DEF: &'static #p::WorkflowDef = #def;
+        const DEF: &'static #p::WorkflowDef = { #def };
         const ARGUMENTS: &'static [&'static ::core::primitive::str] = &[#(#names),*];
         const MENTIONED: #p::Mentioned = #p::Mentioned { function: #function, mentions: &[#(#mentions),*] };
         #needs

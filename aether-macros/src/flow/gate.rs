@@ -12,7 +12,7 @@ use syn::visit::{self, Visit};
 use syn::visit_mut::{self, VisitMut};
 use syn::{
     Block, Expr, ExprAsync, ExprAwait, ExprCall, ExprClosure, ExprLit, ExprMethodCall, Ident, Item, Lit,
-    Macro, Pat, PatIdent, Path, Stmt, Token, parse_quote, token,
+    Macro, Pat, PatIdent, Path, Stmt, Token, token,
 };
 
 use crate::diagnostics::code;
@@ -54,12 +54,12 @@ pub(crate) fn insert_gates(
 
 /// Types that are named like the functions that are called, so that an error about one can name it.
 fn names_of(called: &BTreeSet<Ident>) -> Stmt {
-    parse_quote! {
+    Stmt::Item(Item::Verbatim(quote! {
         #[allow(non_camel_case_types, dead_code, unreachable_pub, clippy::all, clippy::pedantic, clippy::nursery)]
         mod __called {
             #(pub enum #called {})*
         }
-    }
+    }))
 }
 
 /// The name of the function that an expression calls.
