@@ -11,6 +11,6 @@ pub use aether_core::definition::{
     Difference, PlaceDiff, RaisedMark, Site, Verdict, combined_fingerprint, diff,
 };
 pub use aether_core::step::{
-    Answers, ErrorClass, Recordable, RecordableError, Returning, Returns, Signature, Step,
+    Answers, Declared, ErrorClass, Recordable, RecordableError, Returning, Returns, Signature, Step,
 };
 pub use aether_core::workflow::Workflow;

@@ -3,6 +3,8 @@
 pub mod marks;
 mod order;
 
+use std::marker::PhantomData;
+
 pub use futures_util::future::BoxFuture;
 pub use inventory;
 
@@ -11,9 +13,9 @@ pub use crate::definition::def::{
     Allow, Approval, Change, Confirm, Edge, EdgeKind, KeyScope, OnUnknown, Probe, Retry, State, StateKind,
     StepDef, StepOptions, WorkflowDef,
 };
-pub use crate::definition::linked::{Linked, LinkedCode};
+pub use crate::definition::linked::{Linked, LinkedCode, LinkedItem, Mentioned};
 pub use crate::run::program::RegisteredWorkflow;
-pub use crate::step::body::{ErrorClass, RegisteredStep, Step, Undo, linked_step};
+pub use crate::step::body::{Declared, ErrorClass, RegisteredStep, Step, Undo, linked_step};
 pub use crate::step::context::StepCx;
 pub use crate::step::recordable::{
     Answers, ArgsDecoder, ArgsEncoder, Argument, Recordable, RecordableError, Returns, Signature, Taken,
@@ -30,34 +32,26 @@ pub use crate::workflow::context::{Cx, call_step, inline_workflow, step_body, wo
 pub use crate::workflow::definition::{Workflow, linked_workflow};
 pub use crate::workflow::gate::{BoxEffect, as_workflow_code, gate, gate_call, gate_local};
 
-/// Finds the class of a returned error: its own where it implements [`Classify`], else [`FailureClass::Unclassified`].
-/// Call as `(&ClassOf(&returned)).class_of()`.
+/// Finds the class of an error in what a step returns: the error's own where it implements [`Classify`], else
+/// [`FailureClass::Unclassified`]. With [`ClassOfOther`] in scope, `ClassOf::<R>::CLASSIFY` is the function that does.
 #[derive(Debug)]
-pub struct ClassOf<'a, R>(pub &'a R);
+pub struct ClassOf<R>(PhantomData<fn() -> R>);
 
-/// The class of an error that implements [`Classify`].
-pub trait ClassOfKnown {
+impl<T, E: Classify> ClassOf<Result<T, E>> {
     /// What the error itself says.
-    fn class_of(&self) -> ErrorClass;
-}
-
-impl<T, E: Classify> ClassOfKnown for ClassOf<'_, Result<T, E>> {
-    fn class_of(&self) -> ErrorClass {
-        ErrorClass::of(self.0)
-    }
+    pub const CLASSIFY: fn(&Result<T, E>) -> ErrorClass = ErrorClass::of;
 }
 
 /// The class of any other error.
-pub trait ClassOfOther {
+pub trait ClassOfOther<R> {
     /// Always unclassified.
-    fn class_of(&self) -> ErrorClass;
+    const CLASSIFY: fn(&R) -> ErrorClass = |_| ErrorClass::default();
 }
 
-impl<R> ClassOfOther for &ClassOf<'_, R> {
-    fn class_of(&self) -> ErrorClass {
-        ErrorClass::default()
-    }
-}
+impl<R> ClassOfOther<R> for ClassOf<R> {}
+
+/// What encoding and decoding give.
+pub type Coded<T> = Result<T, PayloadError>;
 
 /// A context that steps and workflows are called on: that of a workflow or of one of its branches.
 #[diagnostic::on_unimplemented(

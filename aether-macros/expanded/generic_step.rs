@@ -1,16 +1,15 @@
 ::aether::__private::inventory::submit! {
-    ::aether::__private::Linked::Generic(::aether::__private::LinkedCode { function :
-    "first", name : "first", file : ::core::file!(), line : 1u32, fingerprint :
-    "4f5d7820616608e4", mentions : & [], class :
-    ::core::option::Option::Some(::aether::__private::EffectClass::Pure), })
+    ::aether::__private::Linked(|| ::aether::__private::LinkedItem { code :
+    ::aether::__private::LinkedCode { function : "first", name : "first", file :
+    ::core::file!(), line : 1u32, fingerprint : "4f5d7820616608e4", mentions : & [],
+    class : ::core::option::Option::Some(::aether::__private::EffectClass::Pure), }, item
+    : ::core::option::Option::None, })
 }
 #[allow(
     non_camel_case_types,
     missing_docs,
     missing_debug_implementations,
-    missing_copy_implementations
-)]
-#[allow(
+    missing_copy_implementations,
     dead_code,
     unreachable_pub,
     unnameable_types,
@@ -33,26 +32,24 @@ impl<
     T: Clone + ::aether::__private::Recordable,
     __otherwise1: Into<T> + ::aether::__private::Recordable,
 > ::aether::__private::Step for first<T, __otherwise1> {
-    const DEF: &'static ::aether::__private::StepDef = &::aether::__private::StepDef {
-        name: "first",
-        path: ::core::concat!(::core::module_path!(), "::", "first"),
-        doc: "",
-        file: ::core::file!(),
-        line: 1u32,
-        options: ::aether::__private::StepOptions {
-            ..::aether::__private::StepOptions::of(
-                ::aether::__private::EffectClass::Pure,
-            )
-        },
-        allows: &[],
+    const DECLARED: ::aether::__private::Declared<Result<T>> = {
+        use ::aether::__private::ClassOfOther as _;
+        ::aether::__private::Declared {
+            name: "first",
+            path: ::core::concat!(::core::module_path!(), "::", "first"),
+            function: "first",
+            fingerprint: "4f5d7820616608e4",
+            doc: "",
+            file: ::core::file!(),
+            line: 1u32,
+            class: ::aether::__private::EffectClass::Pure,
+            classify: ::aether::__private::ClassOf::<Result<T>>::CLASSIFY,
+        }
     };
     type Args = (::std::vec::Vec<T>, __otherwise1);
     fn encode(
         args: &(::std::vec::Vec<T>, __otherwise1),
-    ) -> ::core::result::Result<
-        ::aether::__private::Payload,
-        ::aether::__private::PayloadError,
-    > {
+    ) -> ::aether::__private::Coded<::aether::__private::Payload> {
         let (items, otherwise) = args;
         <__otherwise1 as ::aether::__private::Argument>::put(
                 otherwise,
@@ -69,10 +66,7 @@ impl<
     }
     fn decode(
         args: &::aether::__private::Payload,
-    ) -> ::core::result::Result<
-        (::std::vec::Vec<T>, __otherwise1),
-        ::aether::__private::PayloadError,
-    > {
+    ) -> ::aether::__private::Coded<(::std::vec::Vec<T>, __otherwise1)> {
         let decoder = ::aether::__private::ArgsDecoder::of(args);
         ::aether::__private::taken(
             (
@@ -95,10 +89,6 @@ impl<
         let (items, otherwise) = args;
         ::aether::__private::step_body(Self::__body(cx, items, otherwise))
     }
-    fn classify(returned: &Self::Returned) -> ::aether::__private::ErrorClass {
-        use ::aether::__private::{ClassOfKnown as _, ClassOfOther as _};
-        (&::aether::__private::ClassOf(returned)).class_of()
-    }
 }
 impl<
     T: Clone + ::aether::__private::Recordable,
@@ -108,9 +98,11 @@ impl<
     #[allow(
         clippy::unused_async,
         clippy::needless_pass_by_value,
-        clippy::trivially_copy_pass_by_ref
+        clippy::trivially_copy_pass_by_ref,
+        clippy::ptr_arg,
+        clippy::future_not_send,
+        clippy::used_underscore_binding
     )]
-    #[allow(clippy::ptr_arg, clippy::future_not_send, clippy::used_underscore_binding)]
     async fn __body(
         cx: ::aether::__private::StepCx,
         __items: ::std::vec::Vec<T>,

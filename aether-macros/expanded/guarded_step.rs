@@ -1,13 +1,11 @@
 ::aether::__private::inventory::submit! {
-    ::aether::__private::linked_step:: < pay > ("pay", "0b1cd1bfd7959c6a")
+    ::aether::__private::Linked(::aether::__private::linked_step:: < pay >)
 }
 #[allow(
     non_camel_case_types,
     missing_docs,
     missing_debug_implementations,
-    missing_copy_implementations
-)]
-#[allow(
+    missing_copy_implementations,
     dead_code,
     unreachable_pub,
     unnameable_types,
@@ -22,45 +20,46 @@ impl ::aether::__private::Signature for pay {
 }
 #[allow(unused, deprecated, clippy::all, clippy::pedantic, clippy::nursery)]
 impl ::aether::__private::Step for pay {
-    const DEF: &'static ::aether::__private::StepDef = &::aether::__private::StepDef {
-        name: "pay",
-        path: ::core::concat!(::core::module_path!(), "::", "pay"),
-        doc: "",
-        file: ::core::file!(),
-        line: 1u32,
-        options: ::aether::__private::StepOptions {
-            retry: ::core::option::Option::Some(::aether::__private::Retry {
-                patience: ::core::option::Option::None,
-                delay: ::core::time::Duration::from_millis(200u64),
-                factor: 2f64,
-                max_delay: ::core::time::Duration::from_millis(60000u64),
-                jitter: 0.5f64,
-                ..::aether::__private::Retry::times(1u32)
-            }),
-            on_unknown: ::aether::__private::OnUnknown::Probe,
-            irreversible: true,
-            scope: ::aether::__private::KeyScope::Store,
-            approval: ::aether::__private::Approval::ByArguments,
-            changes: &["http"],
-            confirm: ::aether::__private::Confirm::Ask,
-            heartbeat: ::core::option::Option::Some(
-                ::core::time::Duration::from_millis(10000u64),
-            ),
-            limit: ::core::option::Option::Some("bank"),
-            compensated: true,
-            ..::aether::__private::StepOptions::of(
-                ::aether::__private::EffectClass::External,
-            )
-        },
-        allows: &[],
+    const DECLARED: ::aether::__private::Declared<Result<Receipt>> = {
+        use ::aether::__private::ClassOfOther as _;
+        ::aether::__private::Declared {
+            name: "pay",
+            path: ::core::concat!(::core::module_path!(), "::", "pay"),
+            function: "pay",
+            fingerprint: "0b1cd1bfd7959c6a",
+            doc: "",
+            file: ::core::file!(),
+            line: 1u32,
+            class: ::aether::__private::EffectClass::External,
+            classify: ::aether::__private::ClassOf::<Result<Receipt>>::CLASSIFY,
+        }
+    };
+    const OPTIONS: ::aether::__private::StepOptions = ::aether::__private::StepOptions {
+        retry: ::core::option::Option::Some(::aether::__private::Retry {
+            patience: ::core::option::Option::None,
+            delay: ::core::time::Duration::from_millis(200u64),
+            factor: 2f64,
+            max_delay: ::core::time::Duration::from_millis(60000u64),
+            jitter: 0.5f64,
+            ..::aether::__private::Retry::times(1u32)
+        }),
+        on_unknown: ::aether::__private::OnUnknown::Probe,
+        irreversible: true,
+        scope: ::aether::__private::KeyScope::Store,
+        approval: ::aether::__private::Approval::ByArguments,
+        changes: &["http"],
+        confirm: ::aether::__private::Confirm::Ask,
+        heartbeat: ::core::option::Option::Some(
+            ::core::time::Duration::from_millis(10000u64),
+        ),
+        limit: ::core::option::Option::Some("bank"),
+        compensated: true,
+        ..::aether::__private::StepOptions::of(
+            ::aether::__private::EffectClass::External,
+        )
     };
     type Args = u64;
-    fn encode(
-        args: &u64,
-    ) -> ::core::result::Result<
-        ::aether::__private::Payload,
-        ::aether::__private::PayloadError,
-    > {
+    fn encode(args: &u64) -> ::aether::__private::Coded<::aether::__private::Payload> {
         let cents = args;
         <u64 as ::aether::__private::Argument>::put(
                 cents,
@@ -69,9 +68,7 @@ impl ::aether::__private::Step for pay {
             )
             .finish()
     }
-    fn decode(
-        args: &::aether::__private::Payload,
-    ) -> ::core::result::Result<u64, ::aether::__private::PayloadError> {
+    fn decode(args: &::aether::__private::Payload) -> ::aether::__private::Coded<u64> {
         let decoder = ::aether::__private::ArgsDecoder::of(args);
         ::aether::__private::taken(
             <u64 as ::aether::__private::Argument>::take("cents", &decoder),
@@ -84,10 +81,6 @@ impl ::aether::__private::Step for pay {
     ) -> ::aether::__private::BoxFuture<'static, Self::Returned> {
         let cents = args;
         ::aether::__private::step_body(Self::__body(cx, cents))
-    }
-    fn classify(returned: &Self::Returned) -> ::aether::__private::ErrorClass {
-        use ::aether::__private::{ClassOfKnown as _, ClassOfOther as _};
-        (&::aether::__private::ClassOf(returned)).class_of()
     }
     fn needs_approval(args: &Self::Args) -> bool {
         let cents = args;
@@ -131,9 +124,11 @@ impl pay {
     #[allow(
         clippy::unused_async,
         clippy::needless_pass_by_value,
-        clippy::trivially_copy_pass_by_ref
+        clippy::trivially_copy_pass_by_ref,
+        clippy::ptr_arg,
+        clippy::future_not_send,
+        clippy::used_underscore_binding
     )]
-    #[allow(clippy::ptr_arg, clippy::future_not_send, clippy::used_underscore_binding)]
     async fn __body(mut cx: ::aether::__private::StepCx, cents: u64) -> Result<Receipt> {
         let cx: &mut StepCx = &mut cx;
         send(cx, cents).await

@@ -1,14 +1,12 @@
 ::aether::__private::inventory::submit! {
-    ::aether::__private::linked_step:: < Agent_look > ("look", "18c8f280572df61b")
+    ::aether::__private::Linked(::aether::__private::linked_step:: < Agent_look >)
 }
 /// Looks.
 #[allow(
     non_camel_case_types,
     missing_docs,
     missing_debug_implementations,
-    missing_copy_implementations
-)]
-#[allow(
+    missing_copy_implementations,
     dead_code,
     unreachable_pub,
     unnameable_types,
@@ -23,26 +21,22 @@ impl ::aether::__private::Signature for Agent_look {
 }
 #[allow(unused, deprecated, clippy::all, clippy::pedantic, clippy::nursery)]
 impl ::aether::__private::Step for Agent_look {
-    const DEF: &'static ::aether::__private::StepDef = &::aether::__private::StepDef {
-        name: "Agent_look",
-        path: ::core::concat!(::core::module_path!(), "::", "Agent::look"),
-        doc: "Looks.",
-        file: ::core::file!(),
-        line: 5u32,
-        options: ::aether::__private::StepOptions {
-            ..::aether::__private::StepOptions::of(
-                ::aether::__private::EffectClass::Read,
-            )
-        },
-        allows: &[],
+    const DECLARED: ::aether::__private::Declared<Result<u32>> = {
+        use ::aether::__private::ClassOfOther as _;
+        ::aether::__private::Declared {
+            name: "Agent_look",
+            path: ::core::concat!(::core::module_path!(), "::", "Agent::look"),
+            function: "look",
+            fingerprint: "18c8f280572df61b",
+            doc: "Looks.",
+            file: ::core::file!(),
+            line: 5u32,
+            class: ::aether::__private::EffectClass::Read,
+            classify: ::aether::__private::ClassOf::<Result<u32>>::CLASSIFY,
+        }
     };
     type Args = Agent;
-    fn encode(
-        args: &Agent,
-    ) -> ::core::result::Result<
-        ::aether::__private::Payload,
-        ::aether::__private::PayloadError,
-    > {
+    fn encode(args: &Agent) -> ::aether::__private::Coded<::aether::__private::Payload> {
         let at = args;
         <Agent as ::aether::__private::Argument>::put(
                 at,
@@ -51,9 +45,7 @@ impl ::aether::__private::Step for Agent_look {
             )
             .finish()
     }
-    fn decode(
-        args: &::aether::__private::Payload,
-    ) -> ::core::result::Result<Agent, ::aether::__private::PayloadError> {
+    fn decode(args: &::aether::__private::Payload) -> ::aether::__private::Coded<Agent> {
         let decoder = ::aether::__private::ArgsDecoder::of(args);
         ::aether::__private::taken(
             <Agent as ::aether::__private::Argument>::take("at", &decoder),
@@ -66,10 +58,6 @@ impl ::aether::__private::Step for Agent_look {
     ) -> ::aether::__private::BoxFuture<'static, Self::Returned> {
         let at = args;
         ::aether::__private::step_body(<Agent>::__body_look(cx, at))
-    }
-    fn classify(returned: &Self::Returned) -> ::aether::__private::ErrorClass {
-        use ::aether::__private::{ClassOfKnown as _, ClassOfOther as _};
-        (&::aether::__private::ClassOf(returned)).class_of()
     }
 }
 impl Agent_look {
@@ -86,15 +74,13 @@ impl Agent_look {
     }
 }
 ::aether::__private::inventory::submit! {
-    ::aether::__private::linked_workflow:: < Agent_run > ("run", & ["look"])
+    ::aether::__private::Linked(::aether::__private::linked_workflow:: < Agent_run >)
 }
 #[allow(
     non_camel_case_types,
     missing_docs,
     missing_debug_implementations,
-    missing_copy_implementations
-)]
-#[allow(
+    missing_copy_implementations,
     dead_code,
     unreachable_pub,
     unnameable_types,
@@ -109,51 +95,55 @@ impl ::aether::__private::Signature for Agent_run {
 }
 #[allow(unused, deprecated, clippy::all, clippy::pedantic, clippy::nursery)]
 impl ::aether::__private::Workflow for Agent_run {
-    const DEF: &'static ::aether::__private::WorkflowDef = &::aether::__private::WorkflowDef {
-        name: "Agent_run",
-        module: ::core::module_path!(),
-        doc: "",
-        version: 1u32,
-        fingerprint: "a714e81cf3049504",
-        file: ::core::file!(),
-        line: 6u32,
-        states: &[
-            ::aether::__private::State {
-                name: "look",
-                kind: ::aether::__private::StateKind::Call,
-                line: 6u32,
-                column: 99u32,
-                branch: ::core::option::Option::None,
-            },
-        ],
-        edges: &[
-            ::aether::__private::Edge {
-                from: 0u16,
-                to: 65535u16,
-                kind: ::aether::__private::EdgeKind::Sequence,
-            },
-            ::aether::__private::Edge {
-                from: 0u16,
-                to: 65535u16,
-                kind: ::aether::__private::EdgeKind::EarlyReturn,
-            },
-            ::aether::__private::Edge {
-                from: 65534u16,
-                to: 0u16,
-                kind: ::aether::__private::EdgeKind::Sequence,
-            },
-        ],
-        changes: &[],
-        allows: &[],
+    const DEF: &'static ::aether::__private::WorkflowDef = {
+        use ::aether::__private::{
+            Edge as __Edge, EdgeKind as __Way, State as __State, StateKind as __Kind,
+        };
+        &::aether::__private::WorkflowDef {
+            name: "Agent_run",
+            module: ::core::module_path!(),
+            doc: "",
+            version: 1u32,
+            fingerprint: "a714e81cf3049504",
+            file: ::core::file!(),
+            line: 6u32,
+            states: &[
+                __State {
+                    name: "look",
+                    kind: __Kind::Call,
+                    line: 6u32,
+                    column: 99u32,
+                    branch: ::core::option::Option::None,
+                },
+            ],
+            edges: &[
+                __Edge {
+                    from: 0u16,
+                    to: 65535u16,
+                    kind: __Way::Sequence,
+                },
+                __Edge {
+                    from: 0u16,
+                    to: 65535u16,
+                    kind: __Way::EarlyReturn,
+                },
+                __Edge {
+                    from: 65534u16,
+                    to: 0u16,
+                    kind: __Way::Sequence,
+                },
+            ],
+            changes: &[],
+            allows: &[],
+        }
     };
     const ARGUMENTS: &'static [&'static ::core::primitive::str] = &["agent"];
+    const MENTIONED: ::aether::__private::Mentioned = ::aether::__private::Mentioned {
+        function: "run",
+        mentions: &["look"],
+    };
     type Input = Agent;
-    fn encode(
-        args: &Agent,
-    ) -> ::core::result::Result<
-        ::aether::__private::Payload,
-        ::aether::__private::PayloadError,
-    > {
+    fn encode(args: &Agent) -> ::aether::__private::Coded<::aether::__private::Payload> {
         let agent = args;
         <Agent as ::aether::__private::Argument>::put(
                 agent,
@@ -162,9 +152,7 @@ impl ::aether::__private::Workflow for Agent_run {
             )
             .finish()
     }
-    fn decode(
-        args: &::aether::__private::Payload,
-    ) -> ::core::result::Result<Agent, ::aether::__private::PayloadError> {
+    fn decode(args: &::aether::__private::Payload) -> ::aether::__private::Coded<Agent> {
         let decoder = ::aether::__private::ArgsDecoder::of(args);
         ::aether::__private::taken(
             <Agent as ::aether::__private::Argument>::take("agent", &decoder),
@@ -184,9 +172,11 @@ impl Agent {
     #[allow(
         clippy::unused_async,
         clippy::needless_pass_by_value,
-        clippy::trivially_copy_pass_by_ref
+        clippy::trivially_copy_pass_by_ref,
+        clippy::ptr_arg,
+        clippy::future_not_send,
+        clippy::used_underscore_binding
     )]
-    #[allow(clippy::ptr_arg, clippy::future_not_send, clippy::used_underscore_binding)]
     async fn __body_look(
         mut cx: ::aether::__private::StepCx,
         __at: Agent,
@@ -221,9 +211,11 @@ impl Agent {
     #[allow(
         clippy::unused_async,
         clippy::needless_pass_by_value,
-        clippy::trivially_copy_pass_by_ref
+        clippy::trivially_copy_pass_by_ref,
+        clippy::ptr_arg,
+        clippy::future_not_send,
+        clippy::used_underscore_binding
     )]
-    #[allow(clippy::ptr_arg, clippy::future_not_send, clippy::used_underscore_binding)]
     async fn __body_run(mut cx: ::aether::__private::Cx, agent: Agent) -> Result<u32> {
         let cx: &mut Cx = &mut cx;
         #[allow(

@@ -5,9 +5,7 @@
     non_camel_case_types,
     missing_docs,
     missing_debug_implementations,
-    missing_copy_implementations
-)]
-#[allow(
+    missing_copy_implementations,
     dead_code,
     unreachable_pub,
     unnameable_types,
@@ -22,31 +20,29 @@ impl ::aether::__private::Signature for flow {
 }
 #[allow(unused, deprecated, clippy::all, clippy::pedantic, clippy::nursery)]
 impl ::aether::__private::Workflow for flow {
-    const DEF: &'static ::aether::__private::WorkflowDef = &::aether::__private::WorkflowDef {
-        name: "flow",
-        module: ::core::module_path!(),
-        doc: "",
-        version: 1u32,
-        fingerprint: "",
-        file: ::core::file!(),
-        line: 1u32,
-        states: &[],
-        edges: &[],
-        changes: &[],
-        allows: &[],
+    const DEF: &'static ::aether::__private::WorkflowDef = {
+        use ::aether::__private::{
+            Edge as __Edge, EdgeKind as __Way, State as __State, StateKind as __Kind,
+        };
+        &::aether::__private::WorkflowDef {
+            name: "flow",
+            module: ::core::module_path!(),
+            doc: "",
+            version: 1u32,
+            fingerprint: "",
+            file: ::core::file!(),
+            line: 1u32,
+            states: &[],
+            edges: &[],
+            changes: &[],
+            allows: &[],
+        }
     };
     type Input = u32;
-    fn encode(
-        args: &u32,
-    ) -> ::core::result::Result<
-        ::aether::__private::Payload,
-        ::aether::__private::PayloadError,
-    > {
+    fn encode(args: &u32) -> ::aether::__private::Coded<::aether::__private::Payload> {
         ::core::unreachable!()
     }
-    fn decode(
-        args: &::aether::__private::Payload,
-    ) -> ::core::result::Result<u32, ::aether::__private::PayloadError> {
+    fn decode(args: &::aether::__private::Payload) -> ::aether::__private::Coded<u32> {
         ::core::unreachable!()
     }
     fn run(

@@ -1,14 +1,12 @@
 ::aether::__private::inventory::submit! {
-    ::aether::__private::linked_step:: < send > ("send", "59f357f059c5754e")
+    ::aether::__private::Linked(::aether::__private::linked_step:: < send >)
 }
 /// Send an e-mail.
 #[allow(
     non_camel_case_types,
     missing_docs,
     missing_debug_implementations,
-    missing_copy_implementations
-)]
-#[allow(
+    missing_copy_implementations,
     dead_code,
     unreachable_pub,
     unnameable_types,
@@ -23,41 +21,43 @@ impl ::aether::__private::Signature for send {
 }
 #[allow(unused, deprecated, clippy::all, clippy::pedantic, clippy::nursery)]
 impl ::aether::__private::Step for send {
-    const DEF: &'static ::aether::__private::StepDef = &::aether::__private::StepDef {
-        name: "send",
-        path: ::core::concat!(::core::module_path!(), "::", "send"),
-        doc: "Send an e-mail.",
-        file: ::core::file!(),
-        line: 3u32,
-        options: ::aether::__private::StepOptions {
-            retry: ::core::option::Option::Some(::aether::__private::Retry {
-                patience: ::core::option::Option::None,
-                delay: ::core::time::Duration::from_millis(200u64),
-                factor: 2f64,
-                max_delay: ::core::time::Duration::from_millis(60000u64),
-                jitter: 0.2f64,
-                ..::aether::__private::Retry::times(2u32)
-            }),
-            on_unknown: ::aether::__private::OnUnknown::Probe,
-            keyed: true,
-            ..::aether::__private::StepOptions::of(
-                ::aether::__private::EffectClass::Tool,
-            )
-        },
-        allows: &[
-            ::aether::__private::Allow {
-                what: "clock",
-                reason: "measures",
-            },
-        ],
+    const DECLARED: ::aether::__private::Declared<Result<Receipt>> = {
+        use ::aether::__private::ClassOfOther as _;
+        ::aether::__private::Declared {
+            name: "send",
+            path: ::core::concat!(::core::module_path!(), "::", "send"),
+            function: "send",
+            fingerprint: "59f357f059c5754e",
+            doc: "Send an e-mail.",
+            file: ::core::file!(),
+            line: 3u32,
+            class: ::aether::__private::EffectClass::Tool,
+            classify: ::aether::__private::ClassOf::<Result<Receipt>>::CLASSIFY,
+        }
     };
+    const OPTIONS: ::aether::__private::StepOptions = ::aether::__private::StepOptions {
+        retry: ::core::option::Option::Some(::aether::__private::Retry {
+            patience: ::core::option::Option::None,
+            delay: ::core::time::Duration::from_millis(200u64),
+            factor: 2f64,
+            max_delay: ::core::time::Duration::from_millis(60000u64),
+            jitter: 0.2f64,
+            ..::aether::__private::Retry::times(2u32)
+        }),
+        on_unknown: ::aether::__private::OnUnknown::Probe,
+        keyed: true,
+        ..::aether::__private::StepOptions::of(::aether::__private::EffectClass::Tool)
+    };
+    const ALLOWS: &'static [::aether::__private::Allow] = &[
+        ::aether::__private::Allow {
+            what: "clock",
+            reason: "measures",
+        },
+    ];
     type Args = (::std::string::String, ::core::option::Option<::std::string::String>);
     fn encode(
         args: &(::std::string::String, ::core::option::Option<::std::string::String>),
-    ) -> ::core::result::Result<
-        ::aether::__private::Payload,
-        ::aether::__private::PayloadError,
-    > {
+    ) -> ::aether::__private::Coded<::aether::__private::Payload> {
         let (to, copies) = args;
         <::core::option::Option<
             ::std::string::String,
@@ -74,9 +74,8 @@ impl ::aether::__private::Step for send {
     }
     fn decode(
         args: &::aether::__private::Payload,
-    ) -> ::core::result::Result<
+    ) -> ::aether::__private::Coded<
         (::std::string::String, ::core::option::Option<::std::string::String>),
-        ::aether::__private::PayloadError,
     > {
         let decoder = ::aether::__private::ArgsDecoder::of(args);
         ::aether::__private::taken(
@@ -98,10 +97,6 @@ impl ::aether::__private::Step for send {
     ) -> ::aether::__private::BoxFuture<'static, Self::Returned> {
         let (to, copies) = args;
         ::aether::__private::step_body(Self::__body(cx, to, copies))
-    }
-    fn classify(returned: &Self::Returned) -> ::aether::__private::ErrorClass {
-        use ::aether::__private::{ClassOfKnown as _, ClassOfOther as _};
-        (&::aether::__private::ClassOf(returned)).class_of()
     }
     fn business_key(args: &Self::Args) -> ::core::option::Option<::std::string::String> {
         ::aether::__private::marks::allow_clock();
@@ -140,9 +135,11 @@ impl send {
     #[allow(
         clippy::unused_async,
         clippy::needless_pass_by_value,
-        clippy::trivially_copy_pass_by_ref
+        clippy::trivially_copy_pass_by_ref,
+        clippy::ptr_arg,
+        clippy::future_not_send,
+        clippy::used_underscore_binding
     )]
-    #[allow(clippy::ptr_arg, clippy::future_not_send, clippy::used_underscore_binding)]
     async fn __body(
         mut cx: ::aether::__private::StepCx,
         __to: ::std::string::String,

@@ -1,15 +1,12 @@
 durable::__private::inventory::submit! {
-    durable::__private::linked_workflow:: < triage > ("triage", & ["LIMIT", "judge",
-    "rank", "search"])
+    durable::__private::Linked(durable::__private::linked_workflow:: < triage >)
 }
 /// Triage.
 #[allow(
     non_camel_case_types,
     missing_docs,
     missing_debug_implementations,
-    missing_copy_implementations
-)]
-#[allow(
+    missing_copy_implementations,
     dead_code,
     unreachable_pub,
     unnameable_types,
@@ -24,122 +21,128 @@ impl durable::__private::Signature for triage {
 }
 #[allow(unused, deprecated, clippy::all, clippy::pedantic, clippy::nursery)]
 impl durable::__private::Workflow for triage {
-    const DEF: &'static durable::__private::WorkflowDef = &durable::__private::WorkflowDef {
-        name: "triage",
-        module: ::core::module_path!(),
-        doc: "Triage.",
-        version: 2u32,
-        fingerprint: "06d39a1773fdcd9e",
-        file: ::core::file!(),
-        line: 3u32,
-        states: &[
-            durable::__private::State {
-                name: "search",
-                kind: durable::__private::StateKind::Call,
-                line: 4u32,
-                column: 49u32,
-                branch: ::core::option::Option::None,
-            },
-            durable::__private::State {
-                name: "cx.now",
-                kind: durable::__private::StateKind::Effect,
-                line: 10u32,
-                column: 46u32,
-                branch: ::core::option::Option::Some(0u16),
-            },
-            durable::__private::State {
-                name: "rank",
-                kind: durable::__private::StateKind::Call,
-                line: 11u32,
-                column: 52u32,
-                branch: ::core::option::Option::Some(1u16),
-            },
-            durable::__private::State {
-                name: "cx.join",
-                kind: durable::__private::StateKind::Join,
-                line: 12u32,
-                column: 16u32,
-                branch: ::core::option::Option::None,
-            },
-        ],
-        edges: &[
-            durable::__private::Edge {
-                from: 0u16,
-                to: 3u16,
-                kind: durable::__private::EdgeKind::Sequence,
-            },
-            durable::__private::Edge {
-                from: 0u16,
-                to: 3u16,
-                kind: durable::__private::EdgeKind::Branch,
-            },
-            durable::__private::Edge {
-                from: 0u16,
-                to: 3u16,
-                kind: durable::__private::EdgeKind::Loop,
-            },
-            durable::__private::Edge {
-                from: 0u16,
-                to: 65535u16,
-                kind: durable::__private::EdgeKind::EarlyReturn,
-            },
-            durable::__private::Edge {
-                from: 1u16,
-                to: 65535u16,
-                kind: durable::__private::EdgeKind::Sequence,
-            },
-            durable::__private::Edge {
-                from: 2u16,
-                to: 65535u16,
-                kind: durable::__private::EdgeKind::Sequence,
-            },
-            durable::__private::Edge {
-                from: 3u16,
-                to: 1u16,
-                kind: durable::__private::EdgeKind::Fork,
-            },
-            durable::__private::Edge {
-                from: 3u16,
-                to: 2u16,
-                kind: durable::__private::EdgeKind::Fork,
-            },
-            durable::__private::Edge {
-                from: 3u16,
-                to: 65535u16,
-                kind: durable::__private::EdgeKind::Sequence,
-            },
-            durable::__private::Edge {
-                from: 3u16,
-                to: 65535u16,
-                kind: durable::__private::EdgeKind::EarlyReturn,
-            },
-            durable::__private::Edge {
-                from: 65534u16,
-                to: 0u16,
-                kind: durable::__private::EdgeKind::Sequence,
-            },
-            durable::__private::Edge {
-                from: 65534u16,
-                to: 1u16,
-                kind: durable::__private::EdgeKind::Sequence,
-            },
-            durable::__private::Edge {
-                from: 65534u16,
-                to: 2u16,
-                kind: durable::__private::EdgeKind::Sequence,
-            },
-        ],
-        changes: &[],
-        allows: &[],
+    const DEF: &'static durable::__private::WorkflowDef = {
+        use durable::__private::{
+            Edge as __Edge, EdgeKind as __Way, State as __State, StateKind as __Kind,
+        };
+        &durable::__private::WorkflowDef {
+            name: "triage",
+            module: ::core::module_path!(),
+            doc: "Triage.",
+            version: 2u32,
+            fingerprint: "06d39a1773fdcd9e",
+            file: ::core::file!(),
+            line: 3u32,
+            states: &[
+                __State {
+                    name: "search",
+                    kind: __Kind::Call,
+                    line: 4u32,
+                    column: 49u32,
+                    branch: ::core::option::Option::None,
+                },
+                __State {
+                    name: "cx.now",
+                    kind: __Kind::Effect,
+                    line: 10u32,
+                    column: 46u32,
+                    branch: ::core::option::Option::Some(0u16),
+                },
+                __State {
+                    name: "rank",
+                    kind: __Kind::Call,
+                    line: 11u32,
+                    column: 52u32,
+                    branch: ::core::option::Option::Some(1u16),
+                },
+                __State {
+                    name: "cx.join",
+                    kind: __Kind::Join,
+                    line: 12u32,
+                    column: 16u32,
+                    branch: ::core::option::Option::None,
+                },
+            ],
+            edges: &[
+                __Edge {
+                    from: 0u16,
+                    to: 3u16,
+                    kind: __Way::Sequence,
+                },
+                __Edge {
+                    from: 0u16,
+                    to: 3u16,
+                    kind: __Way::Branch,
+                },
+                __Edge {
+                    from: 0u16,
+                    to: 3u16,
+                    kind: __Way::Loop,
+                },
+                __Edge {
+                    from: 0u16,
+                    to: 65535u16,
+                    kind: __Way::EarlyReturn,
+                },
+                __Edge {
+                    from: 1u16,
+                    to: 65535u16,
+                    kind: __Way::Sequence,
+                },
+                __Edge {
+                    from: 2u16,
+                    to: 65535u16,
+                    kind: __Way::Sequence,
+                },
+                __Edge {
+                    from: 3u16,
+                    to: 1u16,
+                    kind: __Way::Fork,
+                },
+                __Edge {
+                    from: 3u16,
+                    to: 2u16,
+                    kind: __Way::Fork,
+                },
+                __Edge {
+                    from: 3u16,
+                    to: 65535u16,
+                    kind: __Way::Sequence,
+                },
+                __Edge {
+                    from: 3u16,
+                    to: 65535u16,
+                    kind: __Way::EarlyReturn,
+                },
+                __Edge {
+                    from: 65534u16,
+                    to: 0u16,
+                    kind: __Way::Sequence,
+                },
+                __Edge {
+                    from: 65534u16,
+                    to: 1u16,
+                    kind: __Way::Sequence,
+                },
+                __Edge {
+                    from: 65534u16,
+                    to: 2u16,
+                    kind: __Way::Sequence,
+                },
+            ],
+            changes: &[],
+            allows: &[],
+        }
     };
     const ARGUMENTS: &'static [&'static ::core::primitive::str] = &["ticket", "note"];
+    const MENTIONED: durable::__private::Mentioned = durable::__private::Mentioned {
+        function: "triage",
+        mentions: &["LIMIT", "judge", "rank", "search"],
+    };
     type Input = (Ticket, ::std::string::String);
     fn encode(
         args: &(Ticket, ::std::string::String),
-    ) -> ::core::result::Result<
-        durable::__private::Payload,
-        durable::__private::PayloadError,
-    > {
+    ) -> durable::__private::Coded<durable::__private::Payload> {
         let (ticket, note) = args;
         <::std::string::String as durable::__private::Argument>::put(
                 note,
@@ -154,10 +157,7 @@ impl durable::__private::Workflow for triage {
     }
     fn decode(
         args: &durable::__private::Payload,
-    ) -> ::core::result::Result<
-        (Ticket, ::std::string::String),
-        durable::__private::PayloadError,
-    > {
+    ) -> durable::__private::Coded<(Ticket, ::std::string::String)> {
         let decoder = durable::__private::ArgsDecoder::of(args);
         durable::__private::taken(
             (
@@ -194,9 +194,11 @@ impl triage {
     #[allow(
         clippy::unused_async,
         clippy::needless_pass_by_value,
-        clippy::trivially_copy_pass_by_ref
+        clippy::trivially_copy_pass_by_ref,
+        clippy::ptr_arg,
+        clippy::future_not_send,
+        clippy::used_underscore_binding
     )]
-    #[allow(clippy::ptr_arg, clippy::future_not_send, clippy::used_underscore_binding)]
     async fn __body(
         mut cx: durable::__private::Cx,
         ticket: Ticket,

@@ -6,12 +6,12 @@
 use std::pin::pin;
 use std::time::Duration;
 
-use aether_core::definition::def::{OnUnknown, Retry, StepDef, StepOptions};
+use aether_core::definition::def::{OnUnknown, Retry, StepOptions};
 use aether_core::failure::Failure;
 use aether_core::outcome::EffectClass;
 use aether_core::payload::{Payload, PayloadError};
 use aether_core::step::{
-    Body, BodyResult, ErrorClass, RegisteredStep, Signature, Step, StepBody, StepCx, Undo,
+    Body, BodyResult, Declared, ErrorClass, RegisteredStep, Signature, Step, StepBody, StepCx, Undo,
 };
 use aether_core::trace::TraceContext;
 use aether_effects::recorded_error::body_error;
@@ -241,22 +241,23 @@ pub(crate) const REPEATABLE: StepOptions = StepOptions {
     ..StepOptions::of(EffectClass::Tool)
 };
 
-static CANCEL_TASK: StepDef = StepDef {
-    name: "mcp.cancel_task",
-    path: "aether_mcp::cancel_task",
-    doc: "Ends a task of an MCP server, if it still runs.",
-    file: file!(),
-    line: line!(),
-    options: REPEATABLE,
-    allows: &[],
-};
-
 impl Signature for CancelTask {
     type Returned = Result<bool, Failure>;
 }
 
 impl Step for CancelTask {
-    const DEF: &'static StepDef = &CANCEL_TASK;
+    const DECLARED: Declared<Self::Returned> = Declared {
+        name: "mcp.cancel_task",
+        path: "aether_mcp::cancel_task",
+        function: "",
+        fingerprint: "",
+        doc: "Ends a task of an MCP server, if it still runs.",
+        file: file!(),
+        line: line!(),
+        class: REPEATABLE.class,
+        classify: ErrorClass::of,
+    };
+    const OPTIONS: StepOptions = REPEATABLE;
     type Args = TaskArgs;
 
     fn encode(args: &TaskArgs) -> Result<Payload, PayloadError> {
@@ -282,10 +283,6 @@ impl Step for CancelTask {
             };
             answer(&cx, &asked, cancel).await.map_err(Failure::from)
         })
-    }
-
-    fn classify(returned: &Self::Returned) -> ErrorClass {
-        ErrorClass::of(returned)
     }
 }
 

@@ -31,54 +31,37 @@ pub struct LinkedCode {
     pub class: Option<EffectClass>,
 }
 
-/// What one attribute registers.
-///
-/// What is known by a type is asked for by a function: then checking a program evaluates no definition.
+/// What one attribute registers: the function that tells it. So checking a program evaluates nothing of it.
 #[derive(Clone, Copy)]
-pub enum Linked {
-    /// The code of a generic item.
-    Generic(LinkedCode),
-    /// An item of one type.
-    Item {
-        /// Its code.
-        code: fn(&Mentioned) -> LinkedCode,
-        /// What the type does not tell of it.
-        mentioned: Mentioned,
-        /// What the engine runs of it.
-        item: fn() -> &'static (dyn Any + Send + Sync),
-    },
+pub struct Linked(pub fn() -> LinkedItem);
+
+/// What is linked by one attribute.
+#[derive(Clone, Copy)]
+pub struct LinkedItem {
+    /// Its code.
+    pub code: LinkedCode,
+    /// What the engine runs of it; of something generic, nothing.
+    pub item: Option<&'static (dyn Any + Send + Sync)>,
 }
 
-/// What is known of the source of a function, and not by its type.
-#[derive(Clone, Copy, Debug)]
+/// What is known of the source of a workflow, beside its definition.
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Mentioned {
     /// Name of the function.
     pub function: &'static str,
-    /// Of a step the fingerprint of its declaration.
-    pub fingerprint: &'static str,
-    /// The names of functions in the body of a workflow.
+    /// The names of functions in its body.
     pub mentions: &'static [&'static str],
-}
-
-impl Linked {
-    fn code(&self) -> LinkedCode {
-        match self {
-            Self::Generic(code) => *code,
-            Self::Item { code, mentioned, .. } => code(mentioned),
-        }
-    }
-
-    fn item(&self) -> Option<&'static (dyn Any + Send + Sync)> {
-        match self {
-            Self::Generic(_) => None,
-            Self::Item { item, .. } => Some(item()),
-        }
-    }
 }
 
 impl Debug for Linked {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Linked").field(&self.code()).finish()
+        f.debug_tuple("Linked").field(&self.0().code).finish()
+    }
+}
+
+impl Debug for LinkedItem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("LinkedItem").field(&self.code).finish()
     }
 }
 
@@ -86,7 +69,7 @@ inventory::collect!(Linked);
 
 /// Everything of type `T` that attributes have registered.
 pub(crate) fn linked_items<T: Any>() -> impl Iterator<Item = &'static T> {
-    inventory::iter::<Linked>.into_iter().filter_map(|linked| linked.item()?.downcast_ref())
+    inventory::iter::<Linked>.into_iter().filter_map(|linked| linked.0().item?.downcast_ref())
 }
 
 /// Everything that is linked.
@@ -105,7 +88,7 @@ fn index() -> &'static Index {
     static CODES: std::sync::OnceLock<Vec<LinkedCode>> = std::sync::OnceLock::new();
     INDEX.get_or_init(|| {
         let linked = inventory::iter::<Linked>.into_iter();
-        Index::of(CODES.get_or_init(|| linked.map(Linked::code).collect()))
+        Index::of(CODES.get_or_init(|| linked.map(|linked| linked.0().code).collect()))
     })
 }
 

@@ -10,20 +10,34 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 
-use crate::definition::def::{Approval, OnUnknown, Probe, StepDef};
-use crate::definition::linked::{Linked, LinkedCode, Mentioned, linked_items};
+use crate::definition::def::{Allow, Approval, OnUnknown, Probe, StepDef, StepOptions};
+use crate::definition::linked::{LinkedCode, LinkedItem, linked_items};
 use crate::step::context::StepCx;
 use crate::step::recordable::{Recordable, Returning, Returns};
 use crate::vocabulary::budget::{Spend, Spent};
 use crate::vocabulary::deps::{Deps, Need};
 use crate::vocabulary::failure::Failure;
-use crate::vocabulary::outcome::{Classify, FailureClass};
+use crate::vocabulary::outcome::{Classify, EffectClass, FailureClass};
 use crate::vocabulary::payload::{Payload, PayloadError};
 
 /// A step function. Implemented by `#[step]` for the type named like the function.
 pub trait Step: Returning + Sized + Send + Sync + 'static {
-    /// Name, options and source position, as the attribute declares them.
-    const DEF: &'static StepDef;
+    /// Name, class and source position.
+    const DECLARED: Declared<Self::Returned>;
+    /// How it is executed: as any step of its class, unless it says more.
+    const OPTIONS: StepOptions = StepOptions::of(Self::DECLARED.class);
+    /// Checks that were switched off, with reasons.
+    const ALLOWS: &'static [Allow] = &[];
+    /// The whole definition. Checking a program does not evaluate it, as it is none of the program's own constants.
+    const DEF: &'static StepDef = &StepDef {
+        name: Self::DECLARED.name,
+        path: Self::DECLARED.path,
+        doc: Self::DECLARED.doc,
+        file: Self::DECLARED.file,
+        line: Self::DECLARED.line,
+        options: Self::OPTIONS,
+        allows: Self::ALLOWS,
+    };
     /// The values that the body takes from its program.
     const NEEDS: &'static [Need] = &[];
     /// How the body of a transaction step reaches its database (`cx.sql`, `cx.postgres`), where its code says it.
@@ -46,8 +60,11 @@ pub trait Step: Returning + Sized + Send + Sync + 'static {
     /// Calls the body.
     fn call(cx: StepCx, args: Self::Args) -> BoxFuture<'static, Self::Returned>;
 
-    /// What the error that the body returned says of another attempt. Asked of no value.
-    fn classify(returned: &Self::Returned) -> ErrorClass;
+    /// What the error that the body returned says of another attempt: [`Declared::classify`]. `cargo aether check` ends its way
+    /// through a workflow's code here, as at everything of a step but the encoding of its arguments.
+    fn classify(returned: &Self::Returned) -> ErrorClass {
+        (Self::DECLARED.classify)(returned)
+    }
 
     /// The business key of a call. Asked of a step that declares one (`StepOptions::keyed`).
     fn business_key(_args: &Self::Args) -> Option<String> {
@@ -73,6 +90,29 @@ pub trait Step: Returning + Sized + Send + Sync + 'static {
     ) -> Option<BoxFuture<'static, Result<Probe<Self::Output>, Failure>>> {
         None
     }
+}
+
+/// What the source says of a step that returns `R`.
+#[derive(Clone, Copy, Debug)]
+pub struct Declared<R> {
+    /// Name as it stands in the journal.
+    pub name: &'static str,
+    /// Module path and name: unique in a program.
+    pub path: &'static str,
+    /// Name of the function, which need not be that in the journal.
+    pub function: &'static str,
+    /// A hash of its signature and its options; empty where a step is implemented by hand.
+    pub fingerprint: &'static str,
+    /// Its doc comment.
+    pub doc: &'static str,
+    /// Source file.
+    pub file: &'static str,
+    /// Line of the function.
+    pub line: u32,
+    /// What kind of contact with the world it is; [`Step::OPTIONS`] say the same.
+    pub class: EffectClass,
+    /// What the error that the body returned says of another attempt. Asked of no value.
+    pub classify: fn(&R) -> ErrorClass,
 }
 
 /// What an error says of another attempt.
@@ -457,13 +497,11 @@ impl Debug for RegisteredStep {
 inventory::collect!(RegisteredStep);
 
 /// What `#[step]` registers of a step without type parameters.
-pub const fn linked_step<S: Step>(function: &'static str, fingerprint: &'static str) -> Linked {
-    let mentioned = Mentioned { function, fingerprint, mentions: &[] };
-    Linked::Item { code: code_of::<S>, mentioned, item: || const { &RegisteredStep::of::<S>() } }
-}
-
-fn code_of<S: Step>(mentioned: &Mentioned) -> LinkedCode {
-    let Mentioned { function, fingerprint, mentions } = *mentioned;
-    let StepDef { name, file, line, ref options, .. } = *S::DEF;
-    LinkedCode { function, name, file, line, fingerprint, mentions, class: Some(options.class) }
+pub fn linked_step<S: Step>() -> LinkedItem {
+    let Declared { name, function, fingerprint, file, line, .. } = S::DECLARED;
+    let class = Some(S::DEF.options.class);
+    LinkedItem {
+        code: LinkedCode { function, name, file, line, fingerprint, mentions: &[], class },
+        item: Some(const { &RegisteredStep::of::<S>() }),
+    }
 }

@@ -21,8 +21,8 @@ pub(crate) mod tool_approval;
 pub(crate) mod traced;
 
 pub use body::{
-    Admission, Body, BodyError, BodyResult, ErrorClass, Estimating, ProbeResult, RegisteredStep, Step,
-    StepBody, Undo, encode_result,
+    Admission, Body, BodyError, BodyResult, Declared, ErrorClass, Estimating, ProbeResult, RegisteredStep,
+    Step, StepBody, Undo, encode_result,
 };
 pub use callback::{Callback, CallbackError, CallbackPending};
 pub use contents::NoContents;

@@ -7,8 +7,7 @@ use std::marker::PhantomData;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 
-use crate::definition::def::{StepDef, StepOptions};
-use crate::step::body::{ErrorClass, Step};
+use crate::step::body::{Declared, ErrorClass, Step};
 use crate::step::context::StepCx;
 use crate::step::recordable::{Recordable, Signature};
 use crate::vocabulary::failure::{Failure, StepError};
@@ -66,14 +65,16 @@ impl<T: Recordable> Signature for ReadConfig<T> {
 }
 
 impl<T: Recordable + Clone + Sync> Step for ReadConfig<T> {
-    const DEF: &'static StepDef = &StepDef {
+    const DECLARED: Declared<Self::Returned> = Declared {
         name: "config",
         path: CONFIG_PATH,
+        function: "",
+        fingerprint: "",
         doc: "Reads a value that the program provides.",
         file: file!(),
         line: line!(),
-        options: StepOptions::of(EffectClass::Read),
-        allows: &[],
+        class: EffectClass::Read,
+        classify: |_| ErrorClass { class: FailureClass::Permanent, retry_after: None, lost: false },
     };
     /// Name of the type.
     type Args = String;
@@ -90,10 +91,6 @@ impl<T: Recordable + Clone + Sync> Step for ReadConfig<T> {
 
     fn call(cx: StepCx, _: String) -> BoxFuture<'static, Result<T, Failure>> {
         async move { Ok(T::clone(&*cx.dep::<T>()?)) }.boxed()
-    }
-
-    fn classify(_: &Self::Returned) -> ErrorClass {
-        ErrorClass { class: FailureClass::Permanent, ..ErrorClass::default() }
     }
 }
 

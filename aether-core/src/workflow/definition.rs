@@ -8,7 +8,7 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 
 use crate::definition::def::WorkflowDef;
-use crate::definition::linked::{Linked, LinkedCode, Mentioned};
+use crate::definition::linked::{LinkedCode, LinkedItem, Mentioned};
 use crate::run::claim::Run;
 use crate::run::program::{Children, Completion, Encodings};
 use crate::run::replayed_log::EnteredScope;
@@ -26,6 +26,8 @@ pub trait Workflow: Returning + Sized + Send + Sync + 'static {
     const DEF: &'static WorkflowDef;
     /// The names of its arguments, in their order: the fields of a recorded input.
     const ARGUMENTS: &'static [&'static str] = &[];
+    /// Its function, and what that names; of nothing where it is implemented by hand.
+    const MENTIONED: Mentioned = Mentioned { function: "", mentions: &[] };
     /// The values that it takes from its program.
     const NEEDS: &'static [Need] = &[];
     /// Its input, owned: `()`, the one argument, or a tuple.
@@ -94,16 +96,11 @@ impl RegisteredWorkflow {
 }
 
 /// What `#[workflow]` registers of a workflow without type parameters.
-pub const fn linked_workflow<W: Workflow>(
-    function: &'static str,
-    mentions: &'static [&'static str],
-) -> Linked {
-    let mentioned = Mentioned { function, fingerprint: "", mentions };
-    Linked::Item { code: code_of::<W>, mentioned, item: || const { &RegisteredWorkflow::of::<W>() } }
-}
-
-fn code_of<W: Workflow>(mentioned: &Mentioned) -> LinkedCode {
-    let Mentioned { function, mentions, .. } = *mentioned;
+pub fn linked_workflow<W: Workflow>() -> LinkedItem {
+    let Mentioned { function, mentions } = W::MENTIONED;
     let WorkflowDef { name, file, line, fingerprint, .. } = *W::DEF;
-    LinkedCode { function, name, file, line, fingerprint, mentions, class: None }
+    LinkedItem {
+        code: LinkedCode { function, name, file, line, fingerprint, mentions, class: None },
+        item: Some(const { &RegisteredWorkflow::of::<W>() }),
+    }
 }

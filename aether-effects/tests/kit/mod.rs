@@ -78,15 +78,19 @@ macro_rules! step {
             type Returned = aether_core::failure::Result<$out>;
         }
         impl aether_core::step::Step for $name {
-            const DEF: &'static aether_core::definition::def::StepDef = &aether_core::definition::def::StepDef {
-                name: stringify!($name),
-                path: concat!(module_path!(), "::", stringify!($name)),
-                doc: concat!($($doc)?),
-                file: file!(),
-                line: line!(),
-                options: $options,
-                allows: &[],
-            };
+            const DECLARED: aether_core::step::Declared<aether_core::failure::Result<$out>> =
+                aether_core::step::Declared {
+                    name: stringify!($name),
+                    path: concat!(module_path!(), "::", stringify!($name)),
+                    function: "",
+                    fingerprint: "",
+                    doc: concat!($($doc)?),
+                    file: file!(),
+                    line: line!(),
+                    class: Self::OPTIONS.class,
+                    classify: aether_core::step::ErrorClass::of,
+                };
+            const OPTIONS: aether_core::definition::def::StepOptions = $options;
             type Args = $in;
             fn encode(arg: &$in) -> Result<aether_core::payload::Payload, aether_core::payload::PayloadError> {
                 aether_core::step::ArgsEncoder::new().field(stringify!($arg), arg).finish()
@@ -99,9 +103,6 @@ macro_rules! step {
                 $arg: $in,
             ) -> futures_util::future::BoxFuture<'static, aether_core::failure::Result<$out>> {
                 Box::pin(async move { $body })
-            }
-            fn classify(returned: &aether_core::failure::Result<$out>) -> aether_core::step::ErrorClass {
-                aether_core::step::ErrorClass::of(returned)
             }
         }
     };

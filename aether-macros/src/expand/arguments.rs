@@ -3,7 +3,7 @@
 use proc_macro2::{Ident, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
 
-use super::names::{GeneratedNames, private_path};
+use super::names::{GeneratedNames, PrivatePath, private_path};
 use crate::plan::{Arg, Pass, Shape};
 use crate::syntax::span::placed_at;
 
@@ -78,11 +78,11 @@ pub(crate) fn codec_fns(shape: &Shape) -> TokenStream {
         _ => quote!(new(#args)?),
     };
     quote! {
-        fn encode(#args: &#owned) -> ::core::result::Result<#p::Payload, #p::PayloadError> {
+        fn encode(#args: &#owned) -> #p::Coded<#p::Payload> {
             let #tuple = #args;
             #recorded.finish()
         }
-        fn decode(#args: &#p::Payload) -> ::core::result::Result<#owned, #p::PayloadError> {
+        fn decode(#args: &#p::Payload) -> #p::Coded<#owned> {
             let #decoder = #p::ArgsDecoder::#reads;
             #takes
         }
@@ -95,13 +95,13 @@ pub(crate) fn unreachable_codec_fns(shape: &Shape) -> TokenStream {
     let args = GeneratedNames::new().args;
     let owned = owned_arguments_type(shape);
     quote! {
-        fn encode(#args: &#owned) -> ::core::result::Result<#p::Payload, #p::PayloadError> { ::core::unreachable!() }
-        fn decode(#args: &#p::Payload) -> ::core::result::Result<#owned, #p::PayloadError> { ::core::unreachable!() }
+        fn encode(#args: &#owned) -> #p::Coded<#p::Payload> { ::core::unreachable!() }
+        fn decode(#args: &#p::Payload) -> #p::Coded<#owned> { ::core::unreachable!() }
     }
 }
 
 /// The type of an argument as an `Argument`; an error about it points at the argument's name.
-pub(crate) fn argument_trait(arg: &Arg, p: &TokenStream) -> TokenStream {
+pub(crate) fn argument_trait(arg: &Arg, p: &PrivatePath) -> TokenStream {
     let at = arg.ident.span();
     let owned = placed_at(arg.owned.to_token_stream(), at);
     quote_spanned!(at=> <#owned as #p::Argument>)

@@ -40,8 +40,7 @@ pub(crate) fn body_function(shape: &Shape, body: &syn::Block, context: &str, own
     let block = quote_spanned!(braces=> { #borrowed #(#borrows)* #(#statements)* });
     quote! {
         #[doc(hidden)]
-        #[allow(clippy::unused_async, clippy::needless_pass_by_value, clippy::trivially_copy_pass_by_ref)]
-        #[allow(clippy::ptr_arg, clippy::future_not_send, clippy::used_underscore_binding)]
+        #[allow(clippy::unused_async, clippy::needless_pass_by_value, clippy::trivially_copy_pass_by_ref, clippy::ptr_arg, clippy::future_not_send, clippy::used_underscore_binding)]
         #(#attrs)*
         async fn #name(#mutable #owner: #p::#context, #(#params),*) -> #ret #block
     }

@@ -5,7 +5,7 @@ use quote::{ToTokens as _, format_ident, quote};
 use syn::ext::IdentExt as _;
 use syn::spanned::Spanned as _;
 
-use super::names::private_path;
+use super::names::{PrivatePath, private_path};
 use crate::diagnostics::report::Warning;
 use crate::plan::Shape;
 use crate::syntax::span::placed_at;
@@ -26,8 +26,7 @@ pub(crate) fn type_item(shape: &Shape) -> TokenStream {
     quote! {
         #(#cfgs)*
         #(#docs)*
-        #[allow(non_camel_case_types, missing_docs, missing_debug_implementations, missing_copy_implementations)]
-        #[allow(dead_code, unreachable_pub, unnameable_types, clippy::all, clippy::pedantic, clippy::nursery)]
+        #[allow(non_camel_case_types, missing_docs, missing_debug_implementations, missing_copy_implementations, dead_code, unreachable_pub, unnameable_types, clippy::all, clippy::pedantic, clippy::nursery)]
         #vis struct #ident #params { #marker }
     }
 }
@@ -67,19 +66,16 @@ pub(crate) fn inherent_impl(shape: &Shape, body: &TokenStream, tool: &TokenStrea
 pub(crate) fn linked_item(shape: &Shape, linked: &Linked<'_>) -> TokenStream {
     let p = private_path(shape);
     let Shape { line, name, ident, attrs, .. } = shape;
-    let (cfgs, function) = (&attrs.cfgs, shape.function.unraw().to_string());
+    let cfgs = &attrs.cfgs;
     let value = match (shape.generics.params.is_empty(), linked) {
-        (true, Linked::Step { fingerprint, .. }) => {
-            quote!(#p::linked_step::<#ident>(#function, #fingerprint))
-        }
-        (true, Linked::Workflow { mentions, .. }) => {
-            quote!(#p::linked_workflow::<#ident>(#function, &[#(#mentions),*]))
-        }
+        (true, Linked::Step { .. }) => quote!(#p::linked_step::<#ident>),
+        (true, Linked::Workflow { .. }) => quote!(#p::linked_workflow::<#ident>),
         (false, Linked::Step { fingerprint, .. } | Linked::Workflow { fingerprint, .. }) => {
+            let function = function_name(shape);
             let (mentions, class) = linked.mentions_and_class(&p);
             quote! {
-                #p::Linked::Generic(
-                    #p::LinkedCode {
+                || #p::LinkedItem {
+                    code: #p::LinkedCode {
                         function: #function,
                         name: #name,
                         file: ::core::file!(),
@@ -87,15 +83,21 @@ pub(crate) fn linked_item(shape: &Shape, linked: &Linked<'_>) -> TokenStream {
                         fingerprint: #fingerprint,
                         mentions: &[#(#mentions),*],
                         class: #class,
-                    }
-                )
+                    },
+                    item: ::core::option::Option::None,
+                }
             }
         }
     };
     quote! {
         #(#cfgs)*
-        #p::inventory::submit! { #value }
+        #p::inventory::submit! { #p::Linked(#value) }
     }
+}
+
+/// The name of the function, as it is mentioned.
+pub(crate) fn function_name(shape: &Shape) -> String {
+    shape.function.unraw().to_string()
 }
 
 /// What is told of the code of an item.
@@ -105,7 +107,7 @@ pub(crate) enum Linked<'a> {
 }
 
 impl Linked<'_> {
-    fn mentions_and_class(&self, p: &TokenStream) -> (&[String], TokenStream) {
+    fn mentions_and_class(&self, p: &PrivatePath) -> (&[String], TokenStream) {
         match self {
             Self::Step { class, .. } => (&[], quote!(::core::option::Option::Some(#p::EffectClass::#class))),
             Self::Workflow { mentions, .. } => (mentions, quote!(::core::option::Option::None)),

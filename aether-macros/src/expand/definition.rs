@@ -1,36 +1,57 @@
 //! Definitions as literals: what a step or workflow declares, and its state machine.
 
 use proc_macro2::{Ident, TokenStream};
-use quote::{format_ident, quote};
+use quote::{ToTokens as _, format_ident, quote};
 use syn::Type;
+use syn::spanned::Spanned as _;
 
-use super::names::private_path;
+use super::declarations::function_name;
+use super::names::{PrivatePath, private_path};
 use crate::plan::{
     Allow, Approval, Change, Edge, FormerPath, Retry, Shape, State, StepPlan, Timeout, Version,
 };
 use crate::syntax::plain_text::{hash, plain};
+use crate::syntax::span::placed_at;
 
-/// What a step declares.
-pub(crate) fn step_def(
+/// What a step declares: the constants of which its definition is made, and no more than differs from their defaults. The
+/// compiler evaluates each of them whenever it checks the program.
+pub(crate) fn step_consts(
     shape: &Shape,
-    options: &TokenStream,
-    name: &str,
+    class: &Ident,
+    fingerprint: &str,
+    options: Option<&TokenStream>,
     of: Option<&FormerPath>,
 ) -> TokenStream {
     let p = private_path(shape);
     let path = step_path(shape, of);
+    let (name, function) = (&shape.name, function_name(shape));
     let (doc, line) = (&shape.attrs.doc, shape.line);
-    let allows = allows_literal(&shape.allows, &p);
+    let options = options.map(|options| quote!(const OPTIONS: #p::StepOptions = #options;));
+    let allows = (!shape.allows.is_empty()).then(|| {
+        let allows = allows_literal(&shape.allows, &p);
+        quote!(const ALLOWS: &'static [#p::Allow] = #allows;)
+    });
+    let ret = &shape.ret;
+    let returned = placed_at(ret.to_token_stream(), ret.span());
+    // What an error means for another attempt. An error about its type points at the return type.
+    let classify = placed_at(quote!(#p::ClassOf::<#ret>::CLASSIFY), ret.span());
     quote! {
-        &#p::StepDef {
-            name: #name,
-            path: #path,
-            doc: #doc,
-            file: ::core::file!(),
-            line: #line,
-            options: #options,
-            allows: #allows,
-        }
+        const DECLARED: #p::Declared<#returned> = {
+            use #p::ClassOfOther as _;
+            #p::Declared {
+                name: #name,
+                path: #path,
+                function: #function,
+                fingerprint: #fingerprint,
+                doc: #doc,
+                file: ::core::file!(),
+                line: #line,
+                class: #p::EffectClass::#class,
+                classify: #classify,
+            }
+        };
+        #options
+        #allows
     }
 }
 
@@ -55,7 +76,7 @@ pub(crate) fn needs_const(shape: &Shape, needs: &[Type]) -> Option<TokenStream> 
     (!needs.is_empty()).then(|| quote!(const NEEDS: &'static [#p::Need] = #list;))
 }
 
-fn allows_literal(allows: &[Allow], p: &TokenStream) -> TokenStream {
+fn allows_literal(allows: &[Allow], p: &PrivatePath) -> TokenStream {
     let allows =
         allows.iter().map(|Allow { what, reason }| quote!(#p::Allow { what: #what, reason: #reason }));
     quote!(&[#(#allows),*])
@@ -68,8 +89,16 @@ pub(crate) fn allow_marks(shape: &Shape) -> TokenStream {
     quote!(#(#p::marks::#marks();)*)
 }
 
-/// The declared options over the defaults of the class.
-pub(crate) fn step_options_literal(plan: &StepPlan) -> TokenStream {
+/// The options of a step.
+pub(crate) struct OptionsLiteral {
+    /// The declared ones over the defaults of the class.
+    pub(crate) value: TokenStream,
+    /// Whether any are declared.
+    pub(crate) declares: bool,
+}
+
+/// The options that a step declares.
+pub(crate) fn step_options_literal(plan: &StepPlan) -> OptionsLiteral {
     let p = private_path(&plan.shape);
     let options = &plan.options;
     let class = variant_name(options.effect);
@@ -89,22 +118,25 @@ pub(crate) fn step_options_literal(plan: &StepPlan) -> TokenStream {
         ("limit", options.limit.as_ref().map(|limit| quote!(::core::option::Option::Some(#limit)))),
         ("compensated", flag(options.compensate.is_some())),
     ];
+    let declares = declared.iter().any(|(_, value)| value.is_some());
     let fields = declared.into_iter().filter_map(|(name, value)| {
+        let value = value?;
         let name = format_ident!("{name}");
-        value.map(|value| quote!(#name: #value,))
+        Some(quote!(#name: #value,))
     });
-    quote! {
+    let value = quote! {
         #p::StepOptions {
             #(#fields)*
             ..#p::StepOptions::of(#p::EffectClass::#class)
         }
-    }
+    };
+    OptionsLiteral { value, declares }
 }
 
 /// A hash of what a step declares: its signature and its options.
-pub(crate) fn declaration_fingerprint(plan: &StepPlan) -> String {
+pub(crate) fn declaration_fingerprint(plan: &StepPlan, options: &OptionsLiteral) -> String {
     let undone_by = plan.options.compensate.as_ref().map(|path| plain(&quote!(#path))).unwrap_or_default();
-    hash(&format!("{} {} {undone_by}", plan.signature, plain(&step_options_literal(plan))))
+    hash(&format!("{} {} {undone_by}", plan.signature, plain(&options.value)))
 }
 
 fn optional_duration(timeout: Timeout) -> TokenStream {
@@ -117,7 +149,7 @@ fn optional_duration(timeout: Timeout) -> TokenStream {
     }
 }
 
-fn approval_literal(approval: &Approval, p: &TokenStream) -> TokenStream {
+fn approval_literal(approval: &Approval, p: &PrivatePath) -> TokenStream {
     match approval {
         Approval::Required => quote!(#p::Approval::Required),
         Approval::ByArguments(_) => quote!(#p::Approval::ByArguments),
@@ -133,12 +165,12 @@ fn duration_literal(millis: u64) -> TokenStream {
 }
 
 /// The value of an enum of `aether_core::def`, whose variants have the names they have here.
-fn enum_value(p: &TokenStream, name: &str, value: impl std::fmt::Debug) -> TokenStream {
+fn enum_value(p: &PrivatePath, name: &str, value: impl std::fmt::Debug) -> TokenStream {
     let (name, variant) = (format_ident!("{name}"), variant_name(value));
     quote!(#p::#name::#variant)
 }
 
-fn retry_literal(retry: Retry, p: &TokenStream) -> TokenStream {
+fn retry_literal(retry: Retry, p: &PrivatePath) -> TokenStream {
     let Retry { max_retries, patience, delay, factor, max_delay, jitter } = retry;
     let patience = optional_duration(patience.map_or(Timeout::None, Timeout::Millis));
     let (delay, max_delay) = (duration_literal(delay), duration_literal(max_delay));
@@ -150,7 +182,8 @@ fn retry_literal(retry: Retry, p: &TokenStream) -> TokenStream {
     }
 }
 
-/// What a workflow declares, with its state machine.
+/// What a workflow declares, with its state machine: the statements of a block. States and edges are many, so their paths are
+/// short.
 pub(crate) fn workflow_def(
     shape: &Shape,
     version: &Version,
@@ -166,16 +199,17 @@ pub(crate) fn workflow_def(
         None => quote!(::core::module_path!()),
     };
     let version = version.number;
-    let states = states.iter().map(|state| state_literal(state, &p));
+    let states = states.iter().map(state_literal);
     let edges = edges.iter().map(|Edge { from, to, kind }| {
         let kind = variant_name(*kind);
-        quote!(#p::Edge { from: #from, to: #to, kind: #p::EdgeKind::#kind })
+        quote!(__Edge { from: #from, to: #to, kind: __Way::#kind })
     });
     let changes = changes.iter().map(|Change { name, from, to, each, line }| {
         quote!(#p::Change { name: #name, from: #from, to: #to, each: #each, line: #line })
     });
     let allows = allows_literal(&shape.allows, &p);
     quote! {
+        use #p::{Edge as __Edge, EdgeKind as __Way, State as __State, StateKind as __Kind};
         &#p::WorkflowDef {
             name: #name,
             module: #module,
@@ -192,7 +226,7 @@ pub(crate) fn workflow_def(
     }
 }
 
-fn state_literal(state: &State, p: &TokenStream) -> TokenStream {
+fn state_literal(state: &State) -> TokenStream {
     let State { name, kind, line, column, branch } = state;
     let kind = variant_name(*kind);
     let branch = match branch {
@@ -200,7 +234,7 @@ fn state_literal(state: &State, p: &TokenStream) -> TokenStream {
         None => quote!(::core::option::Option::None),
     };
     quote! {
-        #p::State { name: #name, kind: #p::StateKind::#kind, line: #line, column: #column, branch: #branch }
+        __State { name: #name, kind: __Kind::#kind, line: #line, column: #column, branch: #branch }
     }
 }
 

@@ -2,8 +2,8 @@
 //!
 //! Promise: hygiene keeps them apart from the user's, and every path is absolute.
 
-use proc_macro2::{Ident, Span, TokenStream};
-use quote::quote;
+use proc_macro2::{Ident, Span, TokenStream, TokenTree};
+use quote::{ToTokens, quote};
 use syn::Lifetime;
 
 use crate::plan::Shape;
@@ -12,7 +12,6 @@ use crate::plan::Shape;
 pub(crate) struct GeneratedNames {
     pub(crate) cx: Ident,
     pub(crate) args: Ident,
-    pub(crate) returned: Ident,
     pub(crate) decoder: Ident,
     pub(crate) call: Lifetime,
 }
@@ -23,17 +22,26 @@ impl GeneratedNames {
         Self {
             cx: Ident::new("cx", mixed),
             args: Ident::new("args", mixed),
-            returned: Ident::new("returned", mixed),
             decoder: Ident::new("decoder", mixed),
             call: Lifetime::new("'__cx", mixed),
         }
     }
 }
 
+/// The path of what generated code calls. It stands everywhere in it, so it is kept as tokens that `quote!` appends: to append
+/// a stream, the compiler is asked.
+pub(crate) struct PrivatePath(Vec<TokenTree>);
+
 /// The path of what generated code calls.
-pub(crate) fn private_path(shape: &Shape) -> TokenStream {
+pub(crate) fn private_path(shape: &Shape) -> PrivatePath {
     let krate = &shape.krate;
-    quote!(#krate::__private)
+    PrivatePath(quote!(#krate::__private).into_iter().collect())
+}
+
+impl ToTokens for PrivatePath {
+    fn to_tokens(&self, tokens: &mut TokenStream) {
+        tokens.extend(self.0.iter().cloned());
+    }
 }
 
 /// The type of the item with its parameters.

@@ -14,9 +14,9 @@ use super::body::{body_call, body_function, call_function, engine_fn_signature};
 use super::code::{Expansion, allow_unused, assemble};
 use super::declarations::{Linked, linked_item, trait_impl, type_item, warning_items};
 use super::definition::{
-    allow_marks, declaration_fingerprint, needs_const, step_def, step_options_literal, variant_name,
+    allow_marks, declaration_fingerprint, needs_const, step_consts, step_options_literal, variant_name,
 };
-use super::names::{GeneratedNames, private_path, self_type};
+use super::names::{GeneratedNames, PrivatePath, private_path, self_type};
 use crate::parse::item::Owner;
 use crate::plan::{Approval, Arg, ArgumentClosure, Effect, Shape, StepPlan};
 use crate::syntax::span::placed_at;
@@ -24,11 +24,14 @@ use crate::syntax::span::placed_at;
 /// All code of a step.
 pub(crate) fn step_item(plan: &StepPlan) -> Expansion {
     let shape = &plan.shape;
-    let (fingerprint, class) = (declaration_fingerprint(plan), variant_name(plan.options.effect));
+    let (options, class) = (step_options_literal(plan), variant_name(plan.options.effect));
+    let fingerprint = declaration_fingerprint(plan, &options);
+    let declared = options.declares.then_some(&options.value);
+    let consts = step_consts(shape, &class, &fingerprint, declared, plan.options.of.as_ref());
     let outside = [
         linked_item(shape, &Linked::Step { fingerprint: &fingerprint, class: &class }),
         type_item(shape),
-        step_impl(plan),
+        step_impl(plan, &consts),
         warning_items(shape),
     ];
     assemble(
@@ -42,27 +45,23 @@ pub(crate) fn step_item(plan: &StepPlan) -> Expansion {
 
 /// The same shape with bodies that are never reached, for a step with mistakes.
 pub(crate) fn step_stub(shape: &Shape) -> Expansion {
-    let p = private_path(shape);
-    let returned = GeneratedNames::new().returned;
     let head = engine_fn_signature(shape, "call", "StepCx", "Args");
-    let def = step_def(shape, &quote!(#p::StepOptions::of(#p::EffectClass::Pure)), &shape.name, None);
+    let consts = step_consts(shape, &variant_name(Effect::Pure), "", None, None);
     let associated = associated_items(shape, &quote!(Args), &unreachable_codec_fns(shape));
     let body = quote! {
-        const DEF: &'static #p::StepDef = #def;
+        #consts
         #associated
         #head { ::core::unreachable!() }
-        fn classify(#returned: &Self::Returned) -> #p::ErrorClass { ::core::unreachable!() }
     };
     let outside = [type_item(shape), trait_impl(shape, "Step", &body)];
     let call = allow_unused(step_call_fn(shape, &quote!(::core::unreachable!())));
     assemble(shape, &outside, &TokenStream::new(), &unreachable_tool_fn(shape), call)
 }
 
-fn step_impl(plan: &StepPlan) -> TokenStream {
+fn step_impl(plan: &StepPlan, consts: &TokenStream) -> TokenStream {
     let shape = &plan.shape;
     let p = private_path(shape);
     let arguments = GeneratedNames::new().args;
-    let def = step_def(shape, &step_options_literal(plan), &shape.name, plan.options.of.as_ref());
     let associated = associated_items(shape, &quote!(Args), &codec_fns(shape));
     let tuple = argument_pattern(shape);
     let head = engine_fn_signature(shape, "call", "StepCx", "Args");
@@ -83,14 +82,12 @@ fn step_impl(plan: &StepPlan) -> TokenStream {
     let compensation = plan.options.compensate.as_ref().map(|path| compensation_fn(shape, path));
     let needs = needs_const(shape, &plan.options.needs);
     let transaction = transaction_const(plan);
-    let class = class_fn(shape);
     let body = quote! {
-        const DEF: &'static #p::StepDef = #def;
+        #consts
         #needs
         #transaction
         #associated
         #head { #marks let #tuple = #arguments; #boxed }
-        #class
         #key
         #approval
         #probe
@@ -129,19 +126,6 @@ impl<'ast> Visit<'ast> for DatabaseCalls<'_> {
         self.postgres |= on_context && call.method == "postgres";
         syn::visit::visit_expr_method_call(self, call);
     }
-}
-
-/// What an error means for another attempt. An error about its type points at the return type.
-fn class_fn(shape: &Shape) -> TokenStream {
-    let p = private_path(shape);
-    let returned = GeneratedNames::new().returned;
-    let function = quote! {
-        fn classify(#returned: &Self::Returned) -> #p::ErrorClass {
-            use #p::{ClassOfKnown as _, ClassOfOther as _};
-            (&#p::ClassOf(#returned)).class_of()
-        }
-    };
-    placed_at(function, shape.ret.span())
 }
 
 /// `Box::pin` of a future that owns `cx` and the arguments under their names.
@@ -320,7 +304,7 @@ fn recorded_call(shape: &Shape) -> TokenStream {
 }
 
 /// Records an argument that may be borrowed.
-fn record_argument(arg: &Arg, record: &TokenStream, p: &TokenStream) -> TokenStream {
+fn record_argument(arg: &Arg, record: &TokenStream, p: &PrivatePath) -> TokenStream {
     let Arg { ident, name, ty, owned, .. } = arg;
     let argument = argument_trait(arg, p);
     match ty {
@@ -336,7 +320,7 @@ fn step_call_fn(shape: &Shape, body: &TokenStream) -> TokenStream {
     let p = private_path(shape);
     let ret = &shape.ret;
     // An error about the result points at the return type here as in the implementation, and so is told once.
-    let p = placed_at(p, ret.span());
+    let p = placed_at(p.to_token_stream(), ret.span());
     let output = quote_spanned!(ret.span()=> <#ret as #p::Answers>::Called);
     let args = shape.args.iter().map(|Arg { ident, ty, .. }| quote!(#ident: #ty)).collect();
     call_function(shape, args, &output, body)

@@ -9,7 +9,7 @@ use super::arguments::{
 };
 use super::body::{body_call, body_function, body_path, call_function, engine_fn_signature};
 use super::code::{Expansion, allow_unused, assemble};
-use super::declarations::{Linked, linked_item, trait_impl, type_item, warning_items};
+use super::declarations::{Linked, function_name, linked_item, trait_impl, type_item, warning_items};
 use super::definition::{allow_marks, needs_const, workflow_def};
 use super::names::{GeneratedNames, private_path, self_type};
 use crate::plan::{Arg, Pass, Shape, Version, WorkflowPlan};
@@ -31,7 +31,7 @@ pub(crate) fn workflow_stub(shape: &Shape) -> Expansion {
     let def = workflow_def(shape, &Version { number: 1, module: None }, "", &[], &[], &[]);
     let associated = associated_items(shape, &quote!(Input), &unreachable_codec_fns(shape));
     let body = quote! {
-        const DEF: &'static #p::WorkflowDef = #def;
+        const DEF: &'static #p::WorkflowDef = { #def };
         #associated
         #head { ::core::unreachable!() }
     };
@@ -60,10 +60,12 @@ fn workflow_impl(plan: &WorkflowPlan) -> TokenStream {
     let code = quote_spanned!(shape.ret.span()=> #path(#code));
     let needs = needs_const(shape, &plan.needs);
     let names = shape.args.iter().map(|arg| &arg.name);
+    let (function, mentions) = (function_name(shape), &plan.mentions);
     let marks = allow_marks(shape);
     let body = quote! {
-        const DEF: &'static #p::WorkflowDef = #def;
+        const DEF: &'static #p::WorkflowDef = { #def };
         const ARGUMENTS: &'static [&'static ::core::primitive::str] = &[#(#names),*];
+        const MENTIONED: #p::Mentioned = #p::Mentioned { function: #function, mentions: &[#(#mentions),*] };
         #needs
         #associated
         #head {

@@ -5,13 +5,14 @@
 
 use std::collections::BTreeSet;
 
-use proc_macro2::{Literal, Span};
+use proc_macro2::{Literal, Span, TokenStream};
 use quote::{ToTokens as _, quote, quote_spanned};
+use syn::punctuated::Punctuated;
 use syn::visit::{self, Visit};
 use syn::visit_mut::{self, VisitMut};
 use syn::{
-    Block, Expr, ExprAsync, ExprAwait, ExprCall, ExprClosure, ExprMethodCall, Ident, Item, Lit, Macro, Pat,
-    PatIdent, Path, Stmt, parse_quote, parse_quote_spanned,
+    Block, Expr, ExprAsync, ExprAwait, ExprCall, ExprClosure, ExprLit, ExprMethodCall, Ident, Item, Lit,
+    Macro, Pat, PatIdent, Path, Stmt, Token, token,
 };
 
 use crate::diagnostics::code;
@@ -53,12 +54,12 @@ pub(crate) fn insert_gates(
 
 /// Types that are named like the functions that are called, so that an error about one can name it.
 fn names_of(called: &BTreeSet<Ident>) -> Stmt {
-    parse_quote! {
+    Stmt::Item(Item::Verbatim(quote! {
         #[allow(non_camel_case_types, dead_code, unreachable_pub, clippy::all, clippy::pedantic, clippy::nursery)]
         mod __called {
             #(pub enum #called {})*
         }
-    }
+    }))
 }
 
 /// The name of the function that an expression calls.
@@ -227,7 +228,7 @@ impl Gates<'_> {
             column: u32::try_from(start.column + 1).unwrap_or(0),
             branch: self.branch,
         });
-        let (krate, base, number) = (self.krate, &awaited.base, Literal::u16_suffixed(number));
+        let (krate, base) = (self.krate, &awaited.base);
         let span = Span::mixed_site().located_at(at);
         let gate = match called_name(base) {
             Some(mut name) => {
@@ -244,7 +245,9 @@ impl Gates<'_> {
             }
             None => placed_at(quote!(#krate::__private::gate), span),
         };
-        *awaited.base = parse_quote_spanned!(span=> #gate(#base, #number));
+        let nothing = Expr::Verbatim(TokenStream::new());
+        let base = std::mem::replace(&mut *awaited.base, nothing);
+        *awaited.base = gate_call(gate, base, Literal::u16_suffixed(number), span);
     }
 
     /// Rewrites awaits in the arguments of a macro that is known to evaluate them.
@@ -262,6 +265,20 @@ impl Gates<'_> {
         }
         mac.tokens = arguments.into_tokens();
     }
+}
+
+/// `gate(base, number)`, put together: to parse the call would be to parse all that is awaited once more.
+fn gate_call(gate: TokenStream, base: Expr, number: Literal, span: Span) -> Expr {
+    let mut args = Punctuated::new();
+    args.push_value(base);
+    args.push_punct(Token![,](span));
+    args.push_value(Expr::Lit(ExprLit { attrs: Vec::new(), lit: Lit::new(number) }));
+    Expr::Call(ExprCall {
+        attrs: Vec::new(),
+        func: Box::new(Expr::Verbatim(gate)),
+        paren_token: token::Paren(span),
+        args,
+    })
 }
 
 fn binding(pat: &Pat) -> Option<Ident> {

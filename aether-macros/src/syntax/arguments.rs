@@ -99,22 +99,37 @@ pub(crate) fn split_at_commas(tokens: &TokenStream) -> Vec<TokenStream> {
     pieces
 }
 
-/// The statements in a macro's braces, where its arguments are no expressions.
-pub(crate) fn statements(mac: &Macro) -> Option<Block> {
-    if Arguments::of(mac).pieces.iter().all(|piece| piece.expr.is_some()) {
-        return None;
+/// What a macro was given.
+pub(crate) enum Given {
+    /// The statements in its braces, where its arguments are no expressions.
+    Statements(Block),
+    Arguments(Arguments),
+}
+
+impl Given {
+    /// Reads it.
+    pub(crate) fn of(mac: &Macro) -> Self {
+        let arguments = Arguments::of(mac);
+        if arguments.pieces.iter().any(|piece| piece.expr.is_none())
+            && let Ok(stmts) = Block::parse_within.parse2(mac.tokens.clone())
+        {
+            return Self::Statements(Block { brace_token: Default::default(), stmts });
+        }
+        Self::Arguments(arguments)
     }
-    let stmts = Block::parse_within.parse2(mac.tokens.clone()).ok()?;
-    Some(Block { brace_token: Default::default(), stmts })
 }
 
 /// Visits what stands in a macro's arguments: its statements, or else its expressions.
 pub(crate) fn visit_arguments<V: for<'ast> Visit<'ast>>(visitor: &mut V, mac: &Macro) {
-    if let Some(block) = statements(mac) {
-        return visitor.visit_block(&block);
-    }
-    for expr in Arguments::of(mac).pieces.iter().filter_map(|piece| piece.expr.as_ref()) {
-        visitor.visit_expr(expr);
+    match Given::of(mac) {
+        Given::Statements(block) => visitor.visit_block(&block),
+        Given::Arguments(arguments) => {
+            arguments
+                .pieces
+                .iter()
+                .filter_map(|piece| piece.expr.as_ref())
+                .for_each(|expr| visitor.visit_expr(expr));
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use aether::definition::{ErrorClass, Signature, Step, StepDef, StepOptions, Workflow};
+use aether::definition::{Declared, ErrorClass, Signature, Step, StepOptions, Workflow};
 use aether::effect::{EffectClass, Payload, PayloadError};
 use aether::engine::EngineBuilder;
 use aether::error::{BuildError, RunError, Unconfirmed};
@@ -348,15 +348,23 @@ impl Signature for Courier {
 }
 
 impl Step for Courier {
-    const DEF: &'static StepDef = &StepDef {
+    const DECLARED: Declared<Result<()>> = Declared {
         name: "courier",
         path: "post::courier",
+        function: "",
+        fingerprint: "",
         doc: "",
         file: "post.rs",
         line: 7,
-        options: StepOptions { changes: &["parcel"], ..StepOptions::of(EffectClass::Tool) },
-        allows: &[],
+        class: EffectClass::Tool,
+        classify: |_| ErrorClass {
+            class: aether::error::FailureClass::Permanent,
+            retry_after: None,
+            lost: false,
+        },
     };
+    const OPTIONS: StepOptions =
+        StepOptions { changes: &["parcel"], ..StepOptions::of(EffectClass::Tool) };
     type Args = ();
 
     fn encode(_: &()) -> std::result::Result<Payload, PayloadError> {
@@ -369,10 +377,6 @@ impl Step for Courier {
 
     fn call(_: StepCx, (): ()) -> aether::__private::BoxFuture<'static, Result<()>> {
         Box::pin(std::future::ready(Ok(())))
-    }
-
-    fn classify(_: &Result<()>) -> ErrorClass {
-        ErrorClass { class: aether::error::FailureClass::Permanent, ..ErrorClass::default() }
     }
 }
 

@@ -14,7 +14,7 @@ use syn::{
 use super::keys;
 use super::known_types::KnownTypes;
 use super::rules::methods;
-use crate::syntax::arguments::{Arguments, statements};
+use crate::syntax::arguments::Given;
 use crate::syntax::known_macros;
 
 /// Consumers that give the same in any order.
@@ -115,11 +115,10 @@ impl VisitMut for Questions<'_> {
 
     fn visit_macro_mut(&mut self, mac: &mut Macro) {
         // Some print what stands in them.
-        if !known_macros::is_transparent(mac) || known_macros::prints_itself(mac) || statements(mac).is_some()
-        {
+        if !known_macros::is_transparent(mac) || known_macros::prints_itself(mac) {
             return;
         }
-        let mut arguments = Arguments::of(mac);
+        let Given::Arguments(mut arguments) = Given::of(mac) else { return };
         let given = arguments.pieces.iter_mut().filter_map(|piece| piece.expr.as_mut());
         given.for_each(|expr| self.visit_expr_mut(expr));
         mac.tokens = arguments.into_tokens();

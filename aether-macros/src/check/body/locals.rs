@@ -10,7 +10,7 @@ use syn::visit::{self, Visit};
 use syn::{Block, FnArg, Ident, Macro, Pat, PatIdent, Signature};
 
 use super::places::hash_type;
-use crate::syntax::arguments::{Arguments, statements};
+use crate::syntax::arguments::Given;
 use crate::syntax::known_macros;
 
 /// The names that are bound in a body.
@@ -78,10 +78,11 @@ impl<'ast> Visit<'ast> for Locals {
         if !known_macros::is_known(mac) {
             self.mention(mac.tokens.clone());
         }
-        if let Some(block) = statements(mac) {
-            return Visit::visit_block(self, &block);
-        }
-        for piece in Arguments::of(mac).pieces {
+        let arguments = match Given::of(mac) {
+            Given::Statements(block) => return Visit::visit_block(self, &block),
+            Given::Arguments(arguments) => arguments,
+        };
+        for piece in arguments.pieces {
             self.mention(piece.lead);
             if let Some(expr) = piece.expr {
                 Visit::visit_expr(self, &expr);

@@ -20,7 +20,7 @@ use crate::diagnostics::code;
 use crate::diagnostics::report::Diagnostics;
 use crate::parse::kind::Kind;
 use crate::plan::{ArgumentClosure, Effect};
-use crate::syntax::arguments::{Arguments, statements};
+use crate::syntax::arguments::Given;
 use crate::syntax::awaits::contains_await;
 use crate::syntax::known_macros;
 use crate::syntax::operators::is_assignment;
@@ -224,7 +224,8 @@ impl<'ast> Visit<'ast> for BodyLint<'_> {
 
     fn visit_macro(&mut self, mac: &'ast Macro) {
         let name = known_macros::name(mac);
-        let hides_await = statements(mac).is_none() && Arguments::of(mac).hides_await();
+        let given = Given::of(mac);
+        let hides_await = matches!(&given, Given::Arguments(arguments) if arguments.hides_await());
         if known_macros::is_concurrent(mac) || hides_await {
             self.report_pure_await(&mac.path, &format!("`{name}!` awaits in a pure step"));
         }
@@ -244,15 +245,12 @@ impl<'ast> Visit<'ast> for BodyLint<'_> {
         }
         // What is parsed here is gone afterwards, and another expression may have its address.
         let known = self.in_any_order.len();
-        if let Some(block) = statements(mac) {
-            self.visit_block(&block);
-        } else {
-            for piece in &Arguments::of(mac).pieces {
-                match &piece.expr {
-                    Some(expr) => self.visit_expr(expr),
-                    None => self.check_opaque_tokens(&piece.lead),
-                }
-            }
+        match &given {
+            Given::Statements(block) => self.visit_block(block),
+            Given::Arguments(arguments) => arguments.pieces.iter().for_each(|piece| match &piece.expr {
+                Some(expr) => self.visit_expr(expr),
+                None => self.check_opaque_tokens(&piece.lead),
+            }),
         }
         self.in_any_order.truncate(known);
     }

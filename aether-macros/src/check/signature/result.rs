@@ -12,27 +12,27 @@ use crate::diagnostics::report::Diagnostics;
 
 /// The return type, or one that lets callers compile when it is refused.
 pub(crate) fn result(sig: &Signature, krate: &Path, d: &mut Diagnostics) -> Type {
-    let substitute = parse_quote!(::core::result::Result<(), #krate::__private::Failure>);
+    let substitute = || parse_quote!(::core::result::Result<(), #krate::__private::Failure>);
     let ReturnType::Type(_, ty) = &sig.output else {
         d.report(&sig.ident, code::NO_RESULT, format_args!("`{}` returns nothing", sig.ident));
-        return substitute;
+        return substitute();
     };
     if never_result(ty) {
         d.report(ty, code::NO_RESULT, format_args!("`{}` returns no `Result`", sig.ident));
-        return substitute;
+        return substitute();
     }
     if opaque(ty) {
         d.report(ty, code::OPAQUE_RESULT, "the result is an `impl Trait`");
-        return substitute;
+        return substitute();
     }
     if let Some(error) = erased_error(ty) {
         let message = format!("the error of `{}` has no type of its own", sig.ident);
         d.report(error, code::ERASED_ERROR, message);
-        return substitute;
+        return substitute();
     }
     if owned::borrows(ty) {
         d.report(ty, code::BORROWED_RESULT, "the result borrows");
-        return substitute;
+        return substitute();
     }
     (**ty).clone()
 }
