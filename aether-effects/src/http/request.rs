@@ -481,6 +481,38 @@ mod tests {
     }
 
     #[test]
+    fn what_is_redacted_in_the_record_is_sent_as_it_is_and_in_the_recorded_order() {
+        let sent = |own: &str, recorded: &str| {
+            let mut draft = Draft::new(Method::POST, "https://crm.example.com/contacts");
+            draft.body(recorded.into());
+            let recorded = draft.arguments().unwrap();
+            draft.body(own.into());
+            draft.send_as_recorded(&recorded);
+            String::from_utf8(draft.body.unwrap()).unwrap()
+        };
+        let recorded = r#"{"n":1.0,"pin":"***","a":{"y":[1],"token":"***"}}"#;
+        let first = r#"{"n":1.0,"pin":1234,"a":{"y":[1],"token":"t"}}"#;
+        let spaced = r#"{ "n": 1.0, "pin": 1234, "a": {"y": [1], "token": "t"} }"#;
+        for own in [first, spaced] {
+            assert_eq!(sent(own, recorded), own, "the first time it is sent as it was built");
+        }
+        for own in [
+            r#"{"a":{"token":"t","y":[1]},"pin":1234,"n":1.0}"#,
+            r#"{"pin":1234,"a":{"y":[1],"token":"t"},"n":1.0}"#,
+        ] {
+            assert_eq!(sent(own, recorded), first, "{own}");
+        }
+        // The name of a member may be redacted, too.
+        let (first, recorded) = (r#"{"ann":1,"b":"t","c":2}"#, r#"{"***":1,"b":"***","c":2}"#);
+        for own in [first, r#"{"c":2,"b":"t","ann":1}"#] {
+            assert_eq!(sent(own, recorded), first, "{own}");
+        }
+        for (own, recorded) in [("n=t", "n=***"), (r#"{"a":1}"#, "***"), ("t", r#"{"a":1}"#)] {
+            assert_eq!(sent(own, recorded), own);
+        }
+    }
+
+    #[test]
     fn the_business_key_is_the_digest_of_a_request_whose_members_are_in_order() {
         let key = |text: &str| {
             let mut draft = Draft::new(Method::POST, "https://crm.example.com/contacts");
