@@ -1,10 +1,12 @@
-//! Requests of a workflow: hash maps as bodies, which have another order in each process.
+//! Requests of a workflow: hash maps as bodies, which have another order in each process, and answers as they are recorded.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 
+use aether::http::{Body, HttpResponse};
 use aether::prelude::*;
+use aether_testing::sim::HttpCall;
 use aether_testing::{Sim, SimError};
 
 use crate::DAY;
@@ -90,4 +92,37 @@ async fn a_recording_answers_a_request_whose_body_has_another_order() {
         matches!(&error, SimError::NotRecorded { what, .. } if what.contains("other arguments")),
         "{error}"
     );
+}
+
+/// Ask where something is.
+#[workflow]
+async fn placed(cx: &mut Cx, url: String) -> Result<(Option<String>, Option<String>)> {
+    let answer = cx.http().get(url).send().await?;
+    Ok((answer.header("location").map(str::to_owned), answer.redirected_to))
+}
+
+#[tokio::test]
+async fn the_urls_of_a_scripted_answer_are_those_that_a_real_one_would_have() {
+    for (location, redirected_to, recorded) in [
+        ("/x?token=t", None, "https://shop.example/x?token=***"),
+        ("next?a=1#there", None, "https://shop.example/items/next?a=1"),
+        ("https://me:pw@files.example/7", None, "https://***@files.example/7"),
+        ("/x", Some("https://other.example/y?sig=s"), "https://other.example/x"),
+        ("https://shop.example/x?token=***", None, "https://shop.example/x?token=***"),
+    ] {
+        let redirected = redirected_to.map(str::to_owned);
+        let answer = move |_: &HttpCall| HttpResponse {
+            method: String::new(),
+            url: String::new(),
+            redirected_to: redirected.clone(),
+            status: 200,
+            headers: BTreeMap::from([("Location".to_owned(), location.to_owned())]),
+            body: Body::Text(String::new()),
+        };
+        let report =
+            Sim::new::<placed>().http("GET", "*", answer).run("https://shop.example/items/7".into()).await;
+        let (found, elsewhere) = report.assert_completed();
+        assert_eq!(found.as_deref(), Some(recorded));
+        assert_eq!(elsewhere.as_deref(), redirected_to.map(|_| "https://other.example/y?sig=***"));
+    }
 }
