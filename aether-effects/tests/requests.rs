@@ -5,20 +5,24 @@
 
 mod kit;
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use aether_core::definition::def::{OnUnknown, StepOptions};
+use aether_core::failure::StepError;
 use aether_core::journal::event::Event;
 use aether_core::outcome::EffectClass;
 use aether_core::payload::{Digest, Payload};
 use aether_core::recording::Masking;
 use aether_core::store::Store;
+use aether_core::store::ledger::LedgerEntry;
 use aether_core::store::memory::MemoryStore;
 use aether_effects::http::{CxHttp, HttpClient, StepHttp};
+use futures_util::FutureExt as _;
 use kit::{builder, events, recorded_text};
 use serde_json::json;
 use wiremock::matchers::{method, path};
-use wiremock::{Mock, MockServer, ResponseTemplate};
+use wiremock::{Mock, MockServer, Request, Respond, ResponseTemplate};
 
 step!(charge_customer(cx, base: String) -> u16, StepOptions {
     idempotent: true, on_unknown: OnUnknown::Retry, ..StepOptions::of(EffectClass::Tool)
@@ -156,4 +160,65 @@ async fn a_run_whose_journal_shows_a_secret_of_a_query_goes_on_where_it_is_maske
     let run = engine.handle::<Listed>("run").await.unwrap();
     assert_eq!(run.result().await.unwrap().0, 200);
     assert_eq!(server.received_requests().await.unwrap().len(), 1, "the recorded answer is handed out");
+}
+
+/// Sends two orders that must not be repeated, and asks for something in between.
+type Orders = (String, String, String);
+
+workflow!(OrderTwice(cx, asked: Orders) -> String {
+    let (base, first, again) = asked;
+    let orders = format!("{base}/orders");
+    cx.irreversible().http().post(&orders).body(first).send().await?.error_for_status()?;
+    cx.http().get(format!("{base}/between")).send().await?;
+    match cx.irreversible().http().post(&orders).body(again).send().await {
+        Err(StepError::Taken(holder)) => Ok(format!("{} holds it", holder.command)),
+        sent => Ok(sent?.status.to_string()),
+    }
+});
+
+/// Gives a call the business key that builds had which made it of the body as it is.
+struct FormerKey(MemoryStore);
+
+impl Respond for FormerKey {
+    fn respond(&self, _request: &Request) -> ResponseTemplate {
+        let rows = self.0.entries(&"former".parse().unwrap()).now_or_never().unwrap().unwrap();
+        for mut row in rows {
+            let key = row.business_key.take().unwrap();
+            let former = format!("{}{}", &key[..key.len() - 64], row.digest);
+            assert_ne!(key, former);
+            self.0.put_entry(LedgerEntry { business_key: Some(former), ..row });
+        }
+        ResponseTemplate::new(200)
+    }
+}
+
+#[tokio::test]
+async fn an_irreversible_request_is_not_repeated_because_its_body_has_its_members_in_another_order() {
+    let of_map = || {
+        let map: HashMap<String, u32> = (0..6).map(|n| (format!("f{n}"), n)).collect();
+        serde_json::to_string(&map).unwrap()
+    };
+    let (text, turned) = (r#"{"b":1,"a":{"y":[2],"x":"\u00e9"}}"#, r#"{"a":{"x":"\u00e9","y":[2]},"b":1}"#);
+    for (run, first, again, sent) in [
+        ("same", text.to_owned(), text.to_owned(), 1),
+        ("turned", text.to_owned(), turned.to_owned(), 1),
+        ("back", turned.to_owned(), text.to_owned(), 1),
+        ("map", of_map(), of_map(), 1),
+        ("former", text.to_owned(), text.to_owned(), 1),
+        ("other", text.to_owned(), text.replace('1', "7"), 2),
+    ] {
+        let (server, store) = (MockServer::start().await, MemoryStore::new());
+        Mock::given(path("/orders")).respond_with(ResponseTemplate::new(201)).mount(&server).await;
+        let between = Mock::given(path("/between"));
+        match run {
+            "former" => between.respond_with(FormerKey(store.clone())).mount(&server).await,
+            _ => between.respond_with(ResponseTemplate::new(200)).mount(&server).await,
+        }
+        let engine = builder(&store).start().await.unwrap();
+        let started = engine.start::<OrderTwice>((server.uri(), first, again)).id(run).await.unwrap();
+        let said = started.result().await.unwrap();
+        assert_eq!(said, if sent == 1 { "0:http.post holds it" } else { "201" }, "{run}");
+        let requests = server.received_requests().await.unwrap();
+        assert_eq!(requests.iter().filter(|it| it.url.path() == "/orders").count(), sent, "{run}");
+    }
 }

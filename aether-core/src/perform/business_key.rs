@@ -112,20 +112,36 @@ impl StepCall {
         }
     }
 
-    /// The call that holds the key which a former build made of these arguments, where it made another one and another call
-    /// holds it.
+    /// The keys that former builds made of these arguments, where they made others: they cut none, read wide integers in
+    /// another way, and had only the digest where a body makes a key for a step that declares none.
+    fn former_keys(&self) -> Result<Vec<String>, PayloadError> {
+        let own = self.ask_body(|body| body.business_key(&self.args))?;
+        let mut former = Vec::new();
+        if let Some(key) = &own
+            && cut(key)?.is_some()
+        {
+            former.push(key.clone());
+        }
+        if own.is_none() || !self.options.keyed {
+            let args = self.ask_body(|body| body.canonical_args(&self.args))?;
+            let digest = own.map(|_| Digest::of(&args)).transpose()?;
+            former.extend(digest.into_iter().chain(Digest::former(&args)).map(|key| key.as_str().to_owned()));
+        }
+        Ok(former)
+    }
+
+    /// The call that holds a key which a former build made of these arguments, where another call holds one.
     async fn holder_of_former_key(&self) -> Option<Holder> {
-        let former = match self.ask_body(|body| body.business_key(&self.args)).ok()? {
-            Some(key) => cut(&key).ok()?.map(|_| key)?,
-            None => Digest::former(&self.ask_body(|body| body.canonical_args(&self.args)).ok()?)?
-                .as_str()
-                .to_owned(),
-        };
         let (_in_flight, run) = (self.run.in_flight(), &self.run);
-        let key = self.key_of(&former);
-        let found = run.insist(|| holder(&*run.shared.store, &run.id, &key).boxed()).await?;
-        let is_own = found.run == run.id && found.command() == self.command;
-        (!is_own).then_some(found)
+        for former in self.former_keys().ok()? {
+            let key = self.key_of(&former);
+            let found = run.insist(|| holder(&*run.shared.store, &run.id, &key).boxed()).await;
+            let is_own = |found: &Holder| found.run == run.id && found.command() == self.command;
+            if let Some(found) = found.filter(|found| !is_own(found)) {
+                return Some(found);
+            }
+        }
+        None
     }
 
     /// Reserves the business key of a row that is about to be acquired, where it is one within the store; the call that

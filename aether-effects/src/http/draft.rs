@@ -162,15 +162,21 @@ impl Draft {
         is_changed
     }
 
-    /// Takes the body as it was recorded, where only the order of its members is another one: what is sent again under one
-    /// idempotency key is the same, byte for byte.
+    /// Puts the body in the order of members in which it was recorded: what is sent again under one idempotency key is the
+    /// same, byte for byte, also where the record holds something else in the place of what is redacted.
     pub(crate) fn send_as_recorded(&mut self, args: &Payload) {
-        let Ok(mut recorded) = args.decode::<serde_json::Value>() else { return };
-        let sent = recorded.pointer("/body/text").and_then(serde_json::Value::as_str).map(str::to_owned);
-        self.reorder(&mut recorded);
-        let ordered = recorded.pointer("/body/text").and_then(serde_json::Value::as_str);
-        if let Some(sent) = sent.filter(|_| ordered.is_some() && ordered == self.text()) {
-            self.body = Some(sent.into_bytes());
+        let Ok(recorded) = args.decode::<serde_json::Value>() else { return };
+        let recorded = recorded.pointer("/body/text").and_then(serde_json::Value::as_str);
+        let (Some(own), Some(recorded)) = (self.text(), recorded) else { return };
+        if own == recorded {
+            return;
+        }
+        let Some(ordered) = in_order_of(recorded, own) else { return };
+        let plain = |text: &str| in_order_of(text, text);
+        if plain(recorded).as_ref() == Some(&ordered) {
+            self.body = Some(recorded.as_bytes().to_vec());
+        } else if plain(own).as_ref() != Some(&ordered) {
+            self.body = Some(ordered.into_bytes());
         }
     }
 

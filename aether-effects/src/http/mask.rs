@@ -179,7 +179,8 @@ pub(crate) fn headers(headers: &HeaderMap, extra: &BTreeSet<String>, base: &Url)
     recorded
 }
 
-fn location(value: &str, base: &Url) -> String {
+/// What is recorded of the `location` of an answer from `base`: an absolute URL with its secrets masked.
+pub(crate) fn location(value: &str, base: &Url) -> String {
     base.join(value).map_or_else(|_| unparsable(value), |target| url(&target))
 }
 

@@ -42,6 +42,8 @@ pub use door::{CxHttp, Door, StepHttp};
 pub use download::{Download, DownloadError, DownloadReader};
 pub use error::{Exchange, HttpError};
 pub use host_limit::HostLimit;
+#[doc(hidden)]
+pub use members::sort_body;
 pub use request::HttpRequest;
 pub use response::{Body, HttpResponse};
 pub use upload::Upload;

@@ -9,7 +9,7 @@ use aether_core::definition::def::{Retry, StepOptions};
 use aether_core::deps::Deps;
 use aether_core::failure::{Failure, StepError};
 use aether_core::outcome::EffectClass;
-use aether_core::payload::{Payload, PayloadError};
+use aether_core::payload::{Digest, Payload, PayloadError};
 use aether_core::step::StepCx;
 use aether_core::step::{self, Admission, BodyResult};
 use aether_core::workflow::BoxEffect;
@@ -23,6 +23,7 @@ use super::download::Download;
 use super::draft::Draft;
 use super::error::HttpError;
 use super::mask;
+use super::members::sort_body;
 use super::recorded::{Answer, exchange_and_note};
 use super::response::HttpResponse;
 use super::upload::Upload;
@@ -331,6 +332,16 @@ impl<A: Answer> step::Body for WorkflowRequest<A> {
         })
     }
 
+    /// The digest of the arguments with the members of a JSON body in one order: that of a hash map is another one in each map,
+    /// and an equal request must not get another key by it.
+    fn business_key(&self, args: &Payload) -> Result<Option<String>, PayloadError> {
+        let mut request: serde_json::Value = self.canonical_args(args)?.decode()?;
+        if !sort_body(&mut request) {
+            return Ok(None);
+        }
+        Ok(Some(Digest::of(&Payload::encode(&request)?)?.as_str().to_owned()))
+    }
+
     /// A former build recorded headers and parameters that are known to hold credentials by now, and what it had sent of a
     /// file. Another process had the members of a hash map in another order.
     fn canonical_args(&self, args: &Payload) -> Result<Payload, PayloadError> {
@@ -466,6 +477,63 @@ mod tests {
             let mut sent = draft;
             sent.send_as_recorded(&recorded);
             assert_eq!(sent.arguments().unwrap() == recorded, is_same, "{asked}");
+        }
+    }
+
+    #[test]
+    fn what_is_redacted_in_the_record_is_sent_as_it_is_and_in_the_recorded_order() {
+        let sent = |own: &str, recorded: &str| {
+            let mut draft = Draft::new(Method::POST, "https://crm.example.com/contacts");
+            draft.body(recorded.into());
+            let recorded = draft.arguments().unwrap();
+            draft.body(own.into());
+            draft.send_as_recorded(&recorded);
+            String::from_utf8(draft.body.unwrap()).unwrap()
+        };
+        let recorded = r#"{"n":1.0,"pin":"***","a":{"y":[1],"token":"***"}}"#;
+        let first = r#"{"n":1.0,"pin":1234,"a":{"y":[1],"token":"t"}}"#;
+        let spaced = r#"{ "n": 1.0, "pin": 1234, "a": {"y": [1], "token": "t"} }"#;
+        for own in [first, spaced] {
+            assert_eq!(sent(own, recorded), own, "the first time it is sent as it was built");
+        }
+        for own in [
+            r#"{"a":{"token":"t","y":[1]},"pin":1234,"n":1.0}"#,
+            r#"{"pin":1234,"a":{"y":[1],"token":"t"},"n":1.0}"#,
+        ] {
+            assert_eq!(sent(own, recorded), first, "{own}");
+        }
+        // The name of a member may be redacted, too.
+        let (first, recorded) = (r#"{"ann":1,"b":"t","c":2}"#, r#"{"***":1,"b":"***","c":2}"#);
+        for own in [first, r#"{"c":2,"b":"t","ann":1}"#] {
+            assert_eq!(sent(own, recorded), first, "{own}");
+        }
+        for (own, recorded) in [("n=t", "n=***"), (r#"{"a":1}"#, "***"), ("t", r#"{"a":1}"#)] {
+            assert_eq!(sent(own, recorded), own);
+        }
+    }
+
+    #[test]
+    fn the_business_key_is_the_digest_of_a_request_whose_members_are_in_order() {
+        let key = |text: &str| {
+            let mut draft = Draft::new(Method::POST, "https://crm.example.com/contacts");
+            draft.body(text.into());
+            let arguments = draft.arguments().unwrap();
+            let body = WorkflowRequest::<HttpResponse>(draft, PhantomData);
+            let own = step::Body::business_key(&body, &arguments).unwrap();
+            (own.clone(), own.unwrap_or_else(|| Digest::of(&arguments).unwrap().as_str().to_owned()))
+        };
+        let (own, digest) = key(r#"{"a":{"x":1,"y":[2]},"n":1.0}"#);
+        assert_eq!(own, None, "it has the key that it always had");
+        for same in [r#"{"n":1.0,"a":{"y":[2],"x":1}}"#, r#"{ "n": 1.0, "a": {"x": 1, "y": [2]} }"#] {
+            assert_eq!(key(same).1, digest, "{same}");
+        }
+        for other in [
+            r#"{"n":1,"a":{"y":[2],"x":1}}"#,
+            r#"{"n":1.0,"a":{"y":[3],"x":1}}"#,
+            r#"{"n":1.0,"a":{"y":[2]}}"#,
+            "n=1&a=2",
+        ] {
+            assert_ne!(key(other).1, digest, "{other}");
         }
     }
 

@@ -6,10 +6,12 @@ use std::time::Duration;
 use aether_core::payload::{outline, without_values};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use reqwest::Url;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::error::{Exchange, HttpError};
+use super::mask;
 use crate::recorded_error::start_of;
 use crate::retry_after;
 
@@ -152,6 +154,18 @@ impl HttpResponse {
     #[doc(hidden)]
     pub fn unless_turned_away(self) -> Result<Self, HttpError> {
         if is_turned_away(self.status) { self.error_for_status() } else { Ok(self) }
+    }
+
+    /// The response with its URLs as an exchange records them: `location` absolute, and the secrets masked in it and in
+    /// `redirected_to`.
+    #[doc(hidden)]
+    pub fn masked(mut self) -> Self {
+        let answered = Url::parse(self.redirected_to.as_ref().unwrap_or(&self.url));
+        if let (Ok(base), Some(location)) = (answered, self.headers.get_mut("location")) {
+            *location = mask::location(location, &base);
+        }
+        self.redirected_to = self.redirected_to.as_deref().map(mask::again);
+        self
     }
 
     fn exchange(&self) -> Exchange {

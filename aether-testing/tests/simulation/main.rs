@@ -10,6 +10,7 @@ mod conversations;
 mod guide;
 mod people;
 mod queues;
+mod requests;
 mod streams;
 mod stubs;
 

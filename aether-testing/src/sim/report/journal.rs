@@ -6,7 +6,10 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use aether_core::id::CommandId;
 use aether_core::journal::event::Event;
+use aether_core::payload::Payload;
+use aether_effects::http::sort_body;
 use jiff::Timestamp;
 use serde_json::Value;
 
@@ -131,7 +134,35 @@ fn fields(event: &Event) -> BTreeMap<String, Value> {
         serde_json::from_str(&json).unwrap_or_default();
     let mut fields = by_kind.pop_first().map(|(_, fields)| fields).unwrap_or_default();
     fields.retain(|name, _| !VOLATILE.contains(&name.as_str()));
+    if let (Some(command), Some(input)) = (event.command(), fields.get_mut("input")) {
+        sort_request(command, input);
+    }
+    if let (Event::HttpRecorded(_), Some(request)) = (event, fields.get_mut("request")) {
+        sort_body(request);
+    }
     fields
+}
+
+/// Sorts the members of the JSON body that the arguments of a command hold, where it is a request of a workflow: their order
+/// does not count.
+pub(crate) fn sort_request(command: &CommandId, args: &mut Value) {
+    if is_request(command) {
+        sort_body(args);
+    }
+}
+
+/// Whether both are the arguments of one request of a workflow, whose body may have its members in another order.
+pub(crate) fn is_same_request(command: &CommandId, one: &Payload, other: &Payload) -> bool {
+    let sorted = |args: &Payload| {
+        let mut args: Value = args.decode().ok()?;
+        sort_body(&mut args);
+        Some(args)
+    };
+    is_request(command) && sorted(one).is_some_and(|one| sorted(other) == Some(one))
+}
+
+fn is_request(command: &CommandId) -> bool {
+    command.name().starts_with("http.")
 }
 
 /// JSON with the keys of every object in alphabetical order.

@@ -34,7 +34,9 @@ pub struct HttpCall {
 ///
 /// The workflow gets it as it would be recorded: a whole response has the method and URL of the request that was made,
 /// whatever it says itself, and only headers that the client records which the test provides, or else the standard one
-/// ([`HttpClient::records`]).
+/// ([`HttpClient::records`]); its `location` is absolute, and has its secrets masked. The limit of an answer
+/// ([`max_body`](aether_effects::http::HttpClientBuilder::max_body)) is not simulated: say what it leads to,
+/// `Err::<u16, _>(Failure::unknown("over 8 MiB"))`, and of a request that changes nothing `Failure::permanent(..)`.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not an answer to an HTTP request",
     label = "return `404`, `(200, \"text\")`, `(200, json!({{..}}))`, an `HttpResponse`, or a `Result` of one and a `Failure`"
@@ -187,15 +189,15 @@ fn behaviour(
     }))
 }
 
-/// An answer as the effect records it: to the request that was made, and with the headers that `client` records, or the
-/// one that is used where the test provides none.
+/// An answer as the effect records it: to the request that was made, with its URLs masked, and with the headers that `client`
+/// records, or the one that is used where the test provides none.
 fn as_recorded(call: &HttpCall, response: HttpResponse, client: Option<&HttpClient>) -> HttpResponse {
     let standard = HttpClient::builder();
     let records = |name: &str| client.map_or_else(|| standard.records(name), |client| client.records(name));
     let HttpCall { method, url, .. } = call.clone();
     let headers = response.headers.into_iter().map(|(name, value)| (name.to_ascii_lowercase(), value));
     let headers = headers.filter(|(name, _)| records(name)).collect();
-    HttpResponse { method, url, headers, ..response }
+    HttpResponse { method, url, headers, ..response }.masked()
 }
 
 /// What the effect makes of an answer: one that speaks of the key of a request which may change the world does not say

@@ -4,8 +4,11 @@
 
 use std::fmt;
 
+use aether_core::id::CommandId;
 use aether_core::payload::Payload;
 use serde_json::Value;
+
+use crate::sim::report::journal::sort_request;
 
 /// A value with the keys of its objects in order.
 pub(super) struct Canonical(String);
@@ -14,6 +17,14 @@ pub(super) fn canonical(payload: &Payload) -> Canonical {
     let Ok(mut value) = serde_json::from_str::<Value>(payload.as_str()) else {
         return Canonical(payload.as_str().to_owned());
     };
+    value.sort_all_objects();
+    Canonical(value.to_string())
+}
+
+/// The arguments of a command.
+pub(super) fn canonical_args(command: &CommandId, args: &Payload) -> Canonical {
+    let Ok(mut value) = args.decode::<Value>() else { return canonical(args) };
+    sort_request(command, &mut value);
     value.sort_all_objects();
     Canonical(value.to_string())
 }

@@ -10,7 +10,7 @@ use aether_core::id::{CommandId, RunId};
 use aether_core::journal::event::Event;
 use aether_core::workflow::Workflow;
 
-use super::canonical::{canonical, canonical_result};
+use super::canonical::{canonical_args, canonical_result};
 use super::races::races;
 use crate::sim::processes::doubts::Doubt;
 use crate::sim::processes::simulate::Simulated;
@@ -171,7 +171,7 @@ pub(super) fn commands<W: Workflow>(report: &SimReport<W>) -> BTreeMap<CommandId
                 step.class,
                 step.status,
                 step.outcome,
-                step.input.as_ref().map(canonical),
+                step.input.as_ref().map(|input| canonical_args(&step.command, input)),
                 canonical_result(step.result.as_ref())
             );
             (step.command.clone(), line)

@@ -8,7 +8,7 @@ use aether_core::id::CommandId;
 use aether_core::journal::event::Event;
 use aether_core::workflow::Workflow;
 
-use super::canonical::canonical;
+use super::canonical::canonical_args;
 use super::guarantees::{commands, end};
 use super::races::{is_lost, races};
 use crate::sim::report::sim_report::SimReport;
@@ -78,7 +78,9 @@ impl OrderOutcome {
             ended: end(report),
             commands: commands(report).into_iter().filter(|(command, _)| counts(command)).collect(),
             scopes,
-            calls: calls.map(|call| format!("{} of {:?}", call.key, canonical(&call.args))).collect(),
+            calls: calls
+                .map(|call| format!("{} of {:?}", call.key, canonical_args(&call.command, &call.args)))
+                .collect(),
         }
     }
 
