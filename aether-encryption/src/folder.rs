@@ -1,8 +1,9 @@
 //! Keys of data subjects in a folder: one small file each, encrypted with a key of the program.
 //!
 //! Promise: a key is durable before it is used and the same for all processes; once [`SubjectKeyFolder::destroy`] has
-//! returned, no process gets it from here any more. The name of a file says nothing of its subject. A folder belongs to one
-//! wrapping key: under another one it is refused, and gets no keys.
+//! returned without an error, no process gets it from here any more. The name of a file says nothing of its subject. A folder
+//! belongs to one wrapping key: under another one it is refused, gets no keys, and says of none that it was destroyed. The
+//! same holds where the folder has gone, as a volume that is not mounted.
 
 use std::collections::HashSet;
 use std::fs::{self, File, OpenOptions};
@@ -72,6 +73,17 @@ pub enum FolderError {
         /// The folder.
         path: PathBuf,
     },
+    /// The folder, of an older build, does not tell with which wrapping key it was made, and has no key of the subject that
+    /// would prove it.
+    #[error(
+        "the folder `{path}` does not tell with which wrapping key it was made, and holds no key of this subject that would \
+         prove it, so that nobody knows whether there is one to destroy: use the key of another subject first, as by starting \
+         a run for one"
+    )]
+    Unproven {
+        /// The folder.
+        path: PathBuf,
+    },
     /// No key can be made.
     #[error(transparent)]
     Key(#[from] KeyError),
@@ -79,6 +91,22 @@ pub enum FolderError {
 
 fn io_error<'p>(what: &'static str, path: &'p Path) -> impl Fn(io::Error) -> FolderError + 'p {
     move |error| FolderError::Io { what, path: path.to_owned(), error }
+}
+
+/// What is in a file, if there is one.
+fn content_of(file: &Path) -> Result<Option<Vec<u8>>, FolderError> {
+    match fs::read(file) {
+        Ok(content) => Ok(Some(content)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(io_error("read", file)(error)),
+    }
+}
+
+/// Whether the key that a file held was destroyed.
+fn is_destroyed(content: &[u8]) -> bool {
+    // Zeros: the process that destroyed it died before it could say so.
+    let is_overwritten = !content.is_empty() && content.iter().all(|byte| *byte == 0);
+    content == DESTROYED || is_overwritten
 }
 
 impl SubjectKeyFolder {
@@ -110,35 +138,57 @@ impl SubjectKeyFolder {
         let path = path.into();
         fs::read_dir(&path).map_err(io_error("open the folder", &path))?;
         let folder = Self { path: path.into(), wrapping, durable: Arc::default() };
-        if !folder.is_checked()? && !folder.has_keys()? {
-            return Err(FolderError::NoKeys { path: folder.path.to_path_buf() });
-        }
+        folder.is_own()?;
         Ok(folder)
     }
 
     /// Whether the folder says with which key it was made, and that is this one.
     fn is_checked(&self) -> Result<bool, FolderError> {
-        let file = self.path.join(CHECK);
-        let content = match fs::read(&file) {
-            Ok(content) => content,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
-            Err(error) => return Err(io_error("read", &file)(error)),
-        };
+        let Some(content) = content_of(&self.path.join(CHECK))? else { return Ok(false) };
         match self.wrapping.decrypt(&content, CHECK.as_bytes()) {
             Some(mark) if mark == MARK => Ok(true),
             _ => Err(FolderError::OtherKey { path: self.path.to_path_buf() }),
         }
     }
 
-    /// Whether there is the key of a subject, of whatever wrapping key.
+    /// Whether there is the key of a subject, of whatever wrapping key. One that was destroyed is none: a build that did not
+    /// look where it is may have left that behind in a place that was not mounted.
     fn has_keys(&self) -> Result<bool, FolderError> {
         for entry in fs::read_dir(&self.path).map_err(io_error("read the folder", &self.path))? {
-            let entry = entry.map_err(io_error("read the folder", &self.path))?;
-            if entry.path().extension().is_some_and(|kind| kind == KEY) {
+            let file = entry.map_err(io_error("read the folder", &self.path))?.path();
+            if file.extension().is_some_and(|kind| kind == KEY)
+                && content_of(&file)?.is_some_and(|content| !is_destroyed(&content))
+            {
                 return Ok(true);
             }
         }
         Ok(false)
+    }
+
+    /// Whether the folder says with which key it was made.
+    ///
+    /// # Errors
+    /// [`FolderError::OtherKey`] when that is another key; [`FolderError::NoKeys`] when it is no folder of subject keys: it may
+    /// be another one by now, or none that is mounted.
+    fn is_own(&self) -> Result<bool, FolderError> {
+        let is_checked = self.is_checked()?;
+        if !is_checked && !self.has_keys()? {
+            return Err(FolderError::NoKeys { path: self.path.to_path_buf() });
+        }
+        Ok(is_checked)
+    }
+
+    /// A folder of an older build says whose it is from when a key in it was read with the wrapping key, as that of `subject`.
+    fn prove(&self, subject: &str) -> Result<(), FolderError> {
+        if self.is_own()? {
+            return Ok(());
+        }
+        match self.read(subject)? {
+            SubjectKey::Known(_) => self.write_check(),
+            SubjectKey::Unknown | SubjectKey::Destroyed => {
+                Err(FolderError::Unproven { path: self.path.to_path_buf() })
+            }
+        }
     }
 
     /// Says that the folder was made with this key, unless somebody else has said of which it is.
@@ -160,8 +210,12 @@ impl SubjectKeyFolder {
     /// none from here on.
     ///
     /// # Errors
-    /// [`FolderError::Io`]; then try again.
+    /// After any error the key may still be there: remove the cause, and try again. [`FolderError::Io`];
+    /// [`FolderError::NoKeys`] when the folder is not there any more, as one that is not mounted; [`FolderError::OtherKey`]
+    /// when another one is there; [`FolderError::Unproven`] and [`FolderError::Altered`] when nobody can tell whether the key
+    /// is in it.
     pub fn destroy(&self, subject: &str) -> Result<(), FolderError> {
+        self.prove(subject)?;
         let file = self.file(subject)?;
         // Over the bytes themselves first: a file that is replaced may stay on the disk.
         match OpenOptions::new().write(true).open(&file) {
@@ -177,7 +231,9 @@ impl SubjectKeyFolder {
         }
         let draft = self.draft(DESTROYED)?;
         fs::rename(&draft, &file).map_err(io_error("replace", &file))?;
-        self.sync()
+        self.sync()?;
+        // It may have gone away meanwhile.
+        self.is_own().map(drop)
     }
 
     /// The file of a subject's key.
@@ -221,14 +277,8 @@ impl SubjectKeyFolder {
 
     fn read(&self, subject: &str) -> Result<SubjectKey, FolderError> {
         let file = self.file(subject)?;
-        let content = match fs::read(&file) {
-            Ok(content) => content,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(SubjectKey::Unknown),
-            Err(error) => return Err(io_error("read", &file)(error)),
-        };
-        // Zeros: the process that destroyed it died before it could say so.
-        let is_overwritten = !content.is_empty() && content.iter().all(|byte| *byte == 0);
-        if content == DESTROYED || is_overwritten {
+        let Some(content) = content_of(&file)? else { return Ok(SubjectKey::Unknown) };
+        if is_destroyed(&content) {
             return Ok(SubjectKey::Destroyed);
         }
         let key = self.wrapping.decrypt(&content, subject.as_bytes());
@@ -237,10 +287,7 @@ impl SubjectKeyFolder {
     }
 
     fn make(&self, subject: &str) -> Result<SubjectKey, FolderError> {
-        // It may be another folder by now, or none that is mounted.
-        if !self.is_checked()? && !self.has_keys()? {
-            return Err(FolderError::NoKeys { path: self.path.to_path_buf() });
-        }
+        self.is_own()?;
         let file = self.file(subject)?;
         let key = SecretKey::generate()?;
         let draft = self.draft(&self.wrapping.encrypt(key.bytes(), subject.as_bytes())?)?;
@@ -387,7 +434,51 @@ mod tests {
         fs::rename(&path, home.path().join("unmounted")).unwrap();
         fs::create_dir(&path).unwrap();
         assert!(folder.find_or_make("bob").unwrap_err().contains("mounted"));
+        for subject in ["ann", "never seen"] {
+            let destroyed = folder.destroy(subject);
+            assert!(matches!(destroyed, Err(FolderError::NoKeys { .. })), "{destroyed:?}");
+        }
         assert_eq!(fs::read_dir(&path).unwrap().count(), 0);
+        // What an older build left behind there is no sign of the folder.
+        for left in [DESTROYED, &[0; 73]] {
+            fs::write(folder.file("ann").unwrap(), left).unwrap();
+            assert!(folder.find_or_make("bob").unwrap_err().contains("mounted"));
+        }
+        // Another folder is there.
+        fs::remove_dir_all(&path).unwrap();
+        SubjectKeyFolder::open(&path, wrong).unwrap();
+        let destroyed = folder.destroy("ann");
+        assert!(matches!(destroyed, Err(FolderError::OtherKey { .. })), "{destroyed:?}");
+        assert_eq!(fs::read_dir(&path).unwrap().count(), 1);
+        fs::remove_dir_all(&path).unwrap();
+        fs::rename(home.path().join("unmounted"), &path).unwrap();
+        assert_eq!(known(folder.find("ann")), key);
+        folder.destroy("ann").unwrap();
+        assert!(matches!(folder.find("ann"), Ok(SubjectKey::Destroyed)));
+    }
+
+    #[test]
+    fn a_folder_of_an_older_build_destroys_only_what_proves_the_wrapping_key() {
+        let home = tempfile::tempdir().unwrap();
+        let (own, wrong) = (SecretKey::generate().unwrap(), SecretKey::generate().unwrap());
+        let open = |key: &SecretKey| SubjectKeyFolder::open(home.path(), key.clone()).unwrap();
+        for subject in ["ann", "bob"] {
+            open(&own).find_or_make(subject).unwrap();
+        }
+        fs::remove_file(home.path().join(CHECK)).unwrap();
+        for (key, subject) in [(&wrong, "ann"), (&wrong, "never seen"), (&own, "never seen")] {
+            let destroyed = open(key).destroy(subject);
+            assert!(matches!(destroyed, Err(FolderError::Unproven { .. })), "{destroyed:?}");
+        }
+        assert_eq!(fs::read_dir(home.path()).unwrap().count(), 2);
+        let folder = open(&own);
+        for _again in 0..2 {
+            folder.destroy("ann").unwrap();
+            assert!(matches!(folder.find("ann"), Ok(SubjectKey::Destroyed)));
+        }
+        folder.destroy("never seen").unwrap();
+        assert!(known(folder.find("bob")).is_some());
+        assert!(home.path().join(CHECK).exists());
     }
 
     #[test]

@@ -39,6 +39,8 @@ pub(crate) struct Call {
     pub(crate) tool: String,
     pub(crate) contract: Contract,
     pub(crate) problem: Option<String>,
+    /// Which request of the call it is, from 0.
+    pub(crate) round: usize,
 }
 
 impl Call {
@@ -132,6 +134,12 @@ impl Body for Call {
         value.decode::<Reply>().map(drop)
     }
 
+    /// A later round repeats no earlier one, also where it says the same: what the call is about has the key of its first.
+    fn business_key(&self, args: &Payload) -> Result<Option<String>, PayloadError> {
+        let args: CallArgs = args.decode()?;
+        Ok(args.round.map(|round| format!("{}#{}", round.key, self.round)))
+    }
+
     /// A call that began a task is undone by the end of the task.
     fn compensation(&self, _args: &Payload, output: Option<&Payload>) -> Result<Option<Undo>, PayloadError> {
         let Some(Reply::Task { task }) = output.map(Payload::decode).transpose()? else { return Ok(None) };
@@ -190,8 +198,11 @@ impl Body for SeeTask {
     }
 }
 
-/// Tells a task what it asked for. A repeat changes nothing: a key that was answered is not asked again.
-pub(crate) struct UpdateTask;
+/// Tells a task what it asked for. A repeat changes nothing: what was answered and is not asked again is passed over.
+pub(crate) struct UpdateTask {
+    /// How often the task was told something before.
+    pub(crate) before: usize,
+}
 
 impl Body for UpdateTask {
     fn call(&self, cx: StepCx, args: &Payload) -> BoxFuture<'static, BodyResult> {
@@ -204,6 +215,12 @@ impl Body for UpdateTask {
             let update = async |mcp: &Mcp| mcp.update_task(&asked, at, params, SHORT_TIMEOUT).await;
             encoded(answer(&cx, &asked, update).await)
         })
+    }
+
+    /// The same may be told again, where the task asks as if it had not been told.
+    fn business_key(&self, args: &Payload) -> Result<Option<String>, PayloadError> {
+        let args: TaskArgs = args.decode()?;
+        Ok(Some(format!("{}/{}#{}", args.server, args.task, self.before)))
     }
 
     fn counts(&self) -> bool {

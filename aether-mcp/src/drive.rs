@@ -55,8 +55,8 @@ pub(crate) struct Driven {
 impl Driven {
     /// Makes the call, with all its rounds.
     pub(crate) async fn run(self, cx: &mut Cx) -> Answered {
-        let mut reply = self.request(cx, None).await?;
-        for _ in 0..MAX_ROUNDS {
+        let mut reply = self.request(cx, 0, None).await?;
+        for number in 1..=MAX_ROUNDS {
             reply = match reply {
                 Reply::Complete(result) => return Ok(result),
                 Reply::Task { task } => return self.follow(cx, task).await,
@@ -65,7 +65,7 @@ impl Driven {
                     if responses.is_empty() {
                         cx.sleep(NEXT_TRY).await;
                     }
-                    self.request(cx, Some(Round { key, responses, state })).await?
+                    self.request(cx, number, Some(Round { key, responses, state })).await?
                 }
             };
         }
@@ -78,15 +78,21 @@ impl Driven {
         }
     }
 
-    /// One request of the call.
-    async fn request(&self, cx: &mut Cx, round: Option<Round>) -> Result<Reply, StepError<Failure>> {
+    /// Request `number` of the call, from 0.
+    async fn request(
+        &self,
+        cx: &mut Cx,
+        number: usize,
+        round: Option<Round>,
+    ) -> Result<Reply, StepError<Failure>> {
         let (options, suffix) = match round {
             None => (self.contract.step_options(), ""),
             Some(_) => (self.contract.later_options(), ".answer"),
         };
         let args = Payload::encode(&CallArgs { round, ..self.args.clone() });
         let (server, tool) = (self.args.server.clone(), self.args.tool.clone());
-        let body = Call { server, tool, contract: self.contract.clone(), problem: self.problem.clone() };
+        let (contract, problem) = (self.contract.clone(), self.problem.clone());
+        let body = Call { server, tool, contract, problem, round: number };
         if let Some(limit) = &self.limit {
             cx.limit(&**limit);
         }
@@ -169,7 +175,7 @@ impl Driven {
     async fn follow(&self, cx: &mut Cx, task: TaskBegun) -> Answered {
         let mut pace = Pace::new(task.poll_ms, task.at);
         let until = task.at.checked_add(self.contract.task_timeout).unwrap_or(Timestamp::MAX);
-        let (mut now, mut given) = (task.at, Responses::new());
+        let (mut now, mut given, mut told) = (task.at, Responses::new(), 0);
         loop {
             if now >= until {
                 return self.overdue(cx, &task, pace).await;
@@ -197,7 +203,8 @@ impl Driven {
             // Also those that were given before: the server asks as if it had not got them.
             let answers = given.iter().filter(|(key, _)| asks.contains_key(*key));
             let answers = answers.map(|(key, answer)| (key.clone(), answer.clone())).collect();
-            self.update(cx, &task, answers).await?;
+            self.update(cx, &task, told, answers).await?;
+            told += 1;
         }
     }
 
@@ -222,15 +229,16 @@ impl Driven {
         &self,
         cx: &mut Cx,
         task: &TaskBegun,
+        before: usize,
         responses: Responses,
     ) -> Result<(), StepError<Failure>> {
         let args = Payload::encode(&self.task_args(task, responses));
         let told: Result<(), StepError<Failure>> =
-            cx.effect(self.name(".update"), REPEATABLE, args, Arc::new(UpdateTask)).await;
+            cx.effect(self.name(".update"), REPEATABLE, args, Arc::new(UpdateTask { before })).await;
         match told {
+            Err(error @ StepError::Cancelled(_)) => Err(error),
             // What became of the task says the next look at it.
-            Ok(()) | Err(StepError::App(_) | StepError::Exhausted(_) | StepError::InDoubt(_)) => Ok(()),
-            Err(error) => Err(error),
+            Ok(()) | Err(_) => Ok(()),
         }
     }
 

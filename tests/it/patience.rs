@@ -364,7 +364,7 @@ async fn a_killed_process_keeps_the_number_of_the_attempt_and_the_patience() {
             assert_eq!(report.crashes, 1);
             let numbers: Vec<u32> = retried(&report.events).iter().map(|retried| retried.attempt).collect();
             assert_eq!(numbers, (0..numbers.len() as u32).collect::<Vec<_>>(), "{point:?}");
-            // In a simulation an hour passes before a killed process runs again, which uses up no patience.
+            // The time until another process has the run uses up no patience.
             let spent = |report: &SimReport<_>| retried(&report.events).last().and_then(|last| last.spent_ms);
             assert_eq!((spent(&report), spent(&uncrashed)), (Some(600_000), Some(600_000)), "{point:?}");
             assert_eq!(numbers.len(), retried(&uncrashed.events).len(), "{point:?}");

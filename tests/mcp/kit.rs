@@ -86,6 +86,12 @@ pub(crate) async fn pay_within(cx: &mut Cx, declared: Declared) -> Result<Became
     pay(cx.budget(budget), declared).await
 }
 
+/// Pays once, and says twice that it is not to be done again.
+#[workflow]
+pub(crate) async fn pay_for_good(cx: &mut Cx, declared: Declared) -> Result<[Became; 2]> {
+    Ok([pay(cx.irreversible(), declared).await?, pay(cx.irreversible(), declared).await?])
+}
+
 /// Pays under a limit on steps.
 #[workflow]
 pub(crate) async fn pay_limited(cx: &mut Cx) -> Result<String> {

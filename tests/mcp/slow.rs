@@ -22,6 +22,10 @@ pub(crate) struct Slow {
     pub(crate) task: Option<Task>,
     pub(crate) looks: usize,
     pub(crate) updates: Vec<Value>,
+    /// How many answers the task asks behind as if it had not got them.
+    pub(crate) deaf: usize,
+    /// How many calls are told to come again, without a question and without a word that tells one from another.
+    pub(crate) busy: usize,
     pub(crate) cancels: usize,
     /// What requests about the task are answered with instead: a status, or an error.
     pub(crate) refuses: Option<Manner>,
@@ -61,6 +65,10 @@ impl Slow {
     pub(crate) fn call(&mut self, params: &Value) -> (Value, bool) {
         let key = params["_meta"][aether::mcp::KEY_FIELD].clone();
         self.keys.push(key.clone());
+        if self.busy > 0 {
+            self.busy -= 1;
+            return (json!({ "resultType": "input_required", "requestState": "s0" }), false);
+        }
         let state = params["requestState"].as_str().unwrap_or("s0");
         let round: usize = state[1..].parse().unwrap();
         if round > 0 {
@@ -117,7 +125,7 @@ impl Slow {
         if self.looks <= task.working {
             return Some(told(task, "working"));
         }
-        if let (Some(asks), true) = (&task.asks, self.updates.is_empty()) {
+        if let (Some(asks), true) = (&task.asks, self.updates.len() <= self.deaf) {
             let mut asking = told(task, "input_required");
             asking["inputRequests"] = asks.clone();
             return Some(asking);

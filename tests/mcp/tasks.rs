@@ -11,7 +11,7 @@ use aether::store::MemoryStore;
 use serde_json::{Value, json};
 
 use crate::http_server::{HttpServer, Manner};
-use crate::kit::{Became, Declared, answered, bank, engine, paid, pay, pay_within};
+use crate::kit::{Became, Declared, answered, bank, engine, paid, pay, pay_for_good, pay_within};
 use crate::slow::{Slow, Task, form};
 
 fn completed() -> Value {
@@ -97,6 +97,25 @@ async fn what_a_task_asks_for_is_a_question_and_is_told_once() {
     let updates = server.state.slow.lock().unwrap().updates.clone();
     assert_eq!(updates, [json!({ "amount": { "action": "accept", "content": { "amount": 7 } } })]);
     assert_eq!(server.asked("tools/call"), 1);
+}
+
+#[tokio::test]
+async fn a_raised_call_says_the_same_again_where_it_is_asked_again_and_is_made_once() {
+    let asks = || Some(json!({ "amount": form() }));
+    for (busy, deaf) in [(0, 0), (0, 1), (0, 3), (2, 0), (3, 2)] {
+        let task = Some(Task { asks: asks(), ..task(1, completed()) });
+        let server = HttpServer::slow(Slow { task, busy, deaf, ..Slow::default() }).await;
+        let engine = engine(&MemoryStore::new(), bank(Server::http(&server.url))).await;
+        let run = engine.start::<pay_for_good>(Declared::Answering).id("r").await.unwrap();
+        let [first, second] = run.result().await.unwrap();
+        assert_eq!(first, Became::Answered("paid".into()), "{busy} {deaf}");
+        assert!(matches!(&second, Became::Failed(text) if text.contains("same business key")), "{second:?}");
+        let updates = server.state.slow.lock().unwrap().updates.clone();
+        assert!(updates.iter().all(|update| *update == updates[0]), "{updates:?}");
+        assert_eq!((updates.len(), server.asked("tools/call")), (deaf + 1, busy + 1), "{busy} {deaf}");
+        let verified = engine.verify(run.id()).await.unwrap();
+        assert_eq!(verified.recorded, verified.matched);
+    }
 }
 
 #[tokio::test]

@@ -36,8 +36,8 @@ use crate::stores::crash_point::Boundary;
 use crate::stores::stream_watch::ReadStreams;
 use crate::trap::watch::LastCommands;
 
-/// How long a claim lasts; also how much virtual time a crash costs.
-pub(crate) const LEASE: Duration = Duration::from_secs(3600);
+/// How long a claim lasts while its process lives: seldom renewed, so that a wait of months does not take minutes.
+const LEASE: Duration = Duration::from_secs(3600);
 /// Half of this is how long a run waits for something that has no time of its own before its process dies.
 const WAIT: Duration = Duration::from_secs(2);
 /// How often the engine looks for work, and readers of streams for items, that they were not notified of.
