@@ -1,7 +1,8 @@
 //! Transaction steps that cannot be carried out for the moment, each with what its run has queued behind it.
 //!
 //! Promise: what one run appends stays in its order, and a run is left to other workers only when nothing of it waits here;
-//! nothing else waits for it. A step may find no room, or no connection, where every other write does.
+//! nothing else waits for it. A step may find no room, or no connection, where every other write does. One that was called
+//! off is the next to be taken, so that what waits behind it waits no longer.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
@@ -63,13 +64,21 @@ impl Aside {
 
     /// The step that is to be tried again by now, and what waits behind it.
     pub(crate) fn take_due(&mut self) -> VecDeque<Pending> {
-        match self.due().filter(|due| *due <= Instant::now()).and_then(|_| self.turns.pop_front()) {
-            Some(run) => self.waiting.remove(&run).unwrap_or_default(),
-            None => VecDeque::new(),
+        if self.due().is_none_or(|due| due > Instant::now()) {
+            return VecDeque::new();
         }
+        let next = self.turns.iter().position(|run| self.is_called_off(run)).unwrap_or(0);
+        let run = self.turns.remove(next);
+        run.and_then(|run| self.waiting.remove(&run)).unwrap_or_default()
     }
 
-    /// A step was carried out, or refused: nothing keeps the next one waiting.
+    /// Whether nobody waits for the step of `run` any more.
+    fn is_called_off(&self, run: &RunId) -> bool {
+        let step = self.waiting.get(run).and_then(VecDeque::front).map(|pending| &pending.op);
+        matches!(step, Some(Op::Append(Append { work: Some(work), .. })) if work.is_called_off())
+    }
+
+    /// A step was carried out, refused, or called off: nothing keeps the next one waiting.
     pub(crate) fn is_decided(&mut self, store: &str) {
         self.due = Some(Instant::now());
         if self.turns.is_empty()

@@ -6,7 +6,7 @@
 //! by a transaction that began after the file or a log of it was deleted or replaced, and then nothing is written at the
 //! end. While a caller waits, a batch is committed as soon as the queue is empty; while none does, it stays open for a
 //! moment to take in more. A unit of work has a transaction of its own, between two batches; one that cannot be carried out
-//! for the moment holds up nothing but what its own run has queued behind it.
+//! for the moment holds up nothing but what its own run has queued behind it, and not that once it is called off.
 
 use std::cell::OnceCell;
 use std::collections::VecDeque;
@@ -18,7 +18,7 @@ use rusqlite::Connection;
 
 use aether_core::measures::BatchCounter;
 use aether_core::store::ledger::Acquired;
-use aether_core::store::{Append, AppendError, StoreError};
+use aether_core::store::{Append, AppendError, Rollback, StoreError};
 
 use crate::aside::Aside;
 use crate::batch::Batch;
@@ -197,7 +197,7 @@ impl<'c> Writer<'c> {
                     tracing::error!(error = %lost, "a write is refused");
                     op.fail(&lost);
                 }
-                Op::Append(append) if append.work.is_some() => self.run_step(append),
+                Op::Append(append) if append.work.is_some() => self.run_step(append, try_),
                 op => self.transaction(Pending { op, try_ }),
             }
             self.pause();
@@ -279,9 +279,20 @@ impl<'c> Writer<'c> {
     ///
     /// No batch is open here. The file has one write lock, and with a batch open `BEGIN` on the second connection would
     /// wait for this very thread until it times out.
-    fn run_step(&mut self, mut append: Append) {
+    fn run_step(&mut self, mut append: Append, try_: Try) {
         let Some(mut work) = append.work.take() else { return };
         let store = &self.config.store;
+        // It was tried before, and nobody waits for it any more: what its run has queued behind it may fit.
+        if try_ == Try::Again && work.is_called_off() {
+            match work.frame(Some(Rollback::CalledOff)) {
+                Ok(frame) => {
+                    append.frame = frame;
+                    self.pending.push_front(Pending { op: Op::Append(append), try_ });
+                }
+                Err(error) => append.ack.failed(error.into()),
+            }
+            return self.aside.is_decided(store);
+        }
         let carried = match self.step_connection() {
             Ok((connection, batch)) => run_transaction(connection, batch, &mut append, &mut *work),
             Err(error) => {

@@ -5,15 +5,15 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use aether_core::contract::Status;
 use aether_core::id::{CommandId, IdempotencyKey};
 use aether_core::journal::{Frame, read_verified};
 use aether_core::store::{
-    Ack, Append, AppendError, BirthNotice, Created, DurableWatermark, Rollback, StatusChange, Store,
-    StoreError, StoredEffect, Work,
+    Ack, Append, AppendError, AppendReply, BirthNotice, Created, DurableWatermark, Rollback, StatusChange,
+    Store, StoreError, StoredEffect, Work,
 };
 use aether_sqlite::{SqliteOptions, SqliteStore};
 use rusqlite::Connection;
@@ -84,6 +84,12 @@ async fn sleep(time: Duration) {
     tokio::time::sleep(time).await;
 }
 
+/// The answer to an append that was made, and soon.
+async fn soon(reply: AppendReply) {
+    let answer = tokio::time::timeout(Duration::from_secs(60), reply).await;
+    answer.expect("it takes too long").unwrap().unwrap();
+}
+
 #[tokio::test]
 async fn appends_wait_for_a_full_disk_and_are_written_in_order_when_there_is_room() {
     let file = File::new().await;
@@ -110,11 +116,23 @@ async fn appends_wait_for_a_full_disk_and_are_written_in_order_when_there_is_roo
     store.close().await.unwrap();
 }
 
-/// Writes a row, and counts its calls.
+/// Finds no room for its outcome, and counts its calls.
 #[derive(Debug)]
 struct Note {
     key: IdempotencyKey,
     calls: Arc<AtomicU32>,
+    called_off: Arc<AtomicBool>,
+}
+
+impl Note {
+    /// The first append of `run`, with what counts its calls and what calls it off.
+    fn queue(store: &SqliteStore, run: &str) -> (AppendReply, Arc<AtomicU32>, Arc<AtomicBool>) {
+        let (calls, called_off) = (Arc::<AtomicU32>::default(), Arc::<AtomicBool>::default());
+        let key = IdempotencyKey::new(&id(run), &CommandId::new("0", "note"), 0);
+        let work = Self { key, calls: Arc::clone(&calls), called_off: Arc::clone(&called_off) };
+        let step = Append { work: Some(Box::new(work)), ..append(run, 1, 1, frame("only counted")) };
+        (queue(store, step), calls, called_off)
+    }
 }
 
 impl Work for Note {
@@ -132,7 +150,15 @@ impl Work for Note {
     }
 
     fn frame(&mut self, undone: Option<Rollback>) -> Result<Frame, StoreError> {
-        Ok(if undone.is_some() { frame("undone") } else { large() })
+        Ok(match undone {
+            None => large(),
+            Some(Rollback::CalledOff) => frame("called off"),
+            Some(_) => frame("undone"),
+        })
+    }
+
+    fn is_called_off(&self) -> bool {
+        self.called_off.load(Ordering::SeqCst)
     }
 }
 
@@ -140,10 +166,7 @@ impl Work for Note {
 async fn a_transaction_step_that_finds_the_disk_full_at_its_end_is_begun_again_and_takes_nothing_along() {
     let file = File::new().await;
     let (store, conn) = file.full();
-    let key = IdempotencyKey::new(&id("a"), &CommandId::new("0", "note"), 0);
-    let calls = Arc::new(AtomicU32::new(0));
-    let work: Box<dyn Work> = Box::new(Note { key, calls: Arc::clone(&calls) });
-    let step = queue(&store, Append { work: Some(work), ..append("a", 1, 1, frame("only counted")) });
+    let (step, calls, _) = Note::queue(&store, "a");
     // The outcome of another branch.
     let outcome = queue(&store, append("a", 1, 2, frame("outcome")));
     let mut step = Box::pin(step);
@@ -165,9 +188,7 @@ async fn a_transaction_step_that_finds_the_disk_full_at_its_end_is_begun_again_a
 async fn a_close_does_not_wait_for_ever_for_a_step_that_finds_no_room_and_says_what_was_not_written() {
     let file = File::new().await;
     let (store, _conn) = file.full();
-    let key = IdempotencyKey::new(&id("a"), &CommandId::new("0", "note"), 0);
-    let work: Box<dyn Work> = Box::new(Note { key, calls: Arc::default() });
-    let step = queue(&store, Append { work: Some(work), ..append("a", 1, 1, frame("only counted")) });
+    let (step, ..) = Note::queue(&store, "a");
     let outcome = queue(&store, append("a", 1, 2, frame("outcome")));
     let other = queue(&store, append("b", 1, 1, frame("other")));
     let asked = Instant::now();
@@ -180,6 +201,81 @@ async fn a_close_does_not_wait_for_ever_for_a_step_that_finds_no_room_and_says_w
     }
 }
 
+/// Run `a` has a transaction step that finds no room, and behind it the outcome of another branch, which fits.
+#[tokio::test]
+async fn a_step_that_is_called_off_gives_way_to_the_outcomes_behind_it() {
+    for called_off_after in [0, 1, 7, 40, 500] {
+        let file = File::new().await;
+        let (store, _conn) = file.full();
+        let (step, calls, called_off) = Note::queue(&store, "a");
+        let (mut waits, _, given_up) = Note::queue(&store, "b");
+        let outcome = queue(&store, append("a", 1, 2, frame("outcome")));
+        sleep(called_off_after * MS).await;
+        called_off.store(true, Ordering::SeqCst);
+        soon(step).await;
+        let calls_before = calls.load(Ordering::SeqCst);
+        soon(outcome).await;
+        let end =
+            StatusChange { status: Status::Cancelled, wake_at: None, release: true, seen: 0, notify: None };
+        let end = queue(&store, Append { status: Some(end), ..append("a", 1, 3, frame("end")) });
+        soon(end).await;
+        assert_eq!(calls.load(Ordering::SeqCst), calls_before, "a body is not called any more");
+        assert_eq!(
+            texts(&store, "a").await[1..],
+            ["called off", "outcome", "end"].map(|name| frame(name).text)
+        );
+        assert!(waits.try_recv().is_err(), "what was not called off waits for room");
+        given_up.store(true, Ordering::SeqCst);
+        store.close().await.unwrap();
+        soon(waits).await;
+    }
+}
+
+#[tokio::test]
+async fn a_run_whose_step_is_called_off_is_left_to_others() {
+    let file = File::new().await;
+    let (store, _conn) = file.full();
+    let (step, _, called_off) = Note::queue(&store, "a");
+    let outcome = queue(&store, append("a", 1, 2, frame("outcome")));
+    sleep(100 * MS).await;
+    assert!(store.release(&id("a"), 1, at(0)).await.is_err());
+    called_off.store(true, Ordering::SeqCst);
+    soon(step).await;
+    soon(outcome).await;
+    store.release(&id("a"), 1, at(0)).await.unwrap();
+    let claimed = store.claim(claim("second", 1)).await.unwrap();
+    assert_eq!(claimed.len(), 1, "{claimed:?}");
+    store.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_close_keeps_the_outcomes_behind_steps_that_are_called_off() {
+    for called_off_after in [0, 1, 40, 300] {
+        let file = File::new().await;
+        let (store, _conn) = file.full();
+        let steps = ["a", "b"].map(|run| Note::queue(&store, run));
+        let outcomes = ["a", "b"].map(|run| queue(&store, append(run, 1, 2, frame("outcome"))));
+        sleep(called_off_after * MS).await;
+        steps.iter().for_each(|(_, _, called_off)| called_off.store(true, Ordering::SeqCst));
+        store.close().await.unwrap();
+        for outcome in outcomes {
+            soon(outcome).await;
+        }
+        let store = file.open();
+        for run in ["a", "b"] {
+            assert_eq!(texts(&store, run).await[1..], ["called off", "outcome"].map(|name| frame(name).text));
+        }
+        store.close().await.unwrap();
+    }
+}
+
+/// The frames of a run.
+async fn texts(store: &SqliteStore, run: &str) -> Vec<String> {
+    let frames = store.load(&id(run), 0).await.unwrap();
+    read_verified(&frames).unwrap();
+    frames.into_iter().map(|frame| frame.text).collect()
+}
+
 /// A process that has run out of files, as the test below starts it.
 #[tokio::test]
 async fn steps_without_files() {
@@ -189,10 +285,7 @@ async fn steps_without_files() {
     let file = File::new().await;
     let store = file.open();
     let taken: Vec<_> = std::iter::from_fn(|| std::fs::File::open("/dev/null").ok()).collect();
-    let key = IdempotencyKey::new(&id("a"), &CommandId::new("0", "note"), 0);
-    let calls = Arc::new(AtomicU32::new(0));
-    let work: Box<dyn Work> = Box::new(Note { key, calls: Arc::clone(&calls) });
-    let mut step = queue(&store, Append { work: Some(work), ..append("a", 1, 1, frame("only counted")) });
+    let (mut step, calls, _) = Note::queue(&store, "a");
     // The outcome of another branch.
     let outcome = queue(&store, append("a", 1, 2, frame("outcome")));
     let waits = tokio::time::timeout(600 * MS, &mut step).await;

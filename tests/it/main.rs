@@ -49,6 +49,7 @@ mod matters;
 mod moved_steps;
 mod names;
 mod namesakes;
+mod no_room;
 mod open_waits;
 mod own_tables;
 mod patience;

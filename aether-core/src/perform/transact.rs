@@ -117,7 +117,7 @@ impl Work for Attempt {
             (Some(Rollback::Refused(reason)), _) => self.finished(BodyOutcome::Refused(reason)),
             (Some(Rollback::TimedOut), _) => self.finished(BodyOutcome::TimedOut),
             (Some(Rollback::CalledOff), _) => {
-                self.rolled_back("others were in its way until nobody waited for it any more".into())
+                self.rolled_back("it could not be carried out until nobody waited for it any more".into())
             }
             (None, Some(event)) => event,
             (None, None) => self.rolled_back("the store did not call the body".into()),

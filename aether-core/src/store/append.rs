@@ -72,7 +72,8 @@ pub trait Work: Send + Debug {
     fn frame(&mut self, undone: Option<Rollback>) -> Result<Frame, StoreError>;
 
     /// Whether nobody waits for the outcome any more: the run is being cancelled, or has let go of the call. A store that
-    /// would call the body again, because others were in its way, appends the frame of [`Rollback::CalledOff`] then.
+    /// would call the body again, because others were in its way or it found no room, appends the frame of
+    /// [`Rollback::CalledOff`] then: what the run has queued behind it waits no longer.
     fn is_called_off(&self) -> bool {
         false
     }
@@ -86,7 +87,7 @@ pub enum Rollback {
     Refused(String),
     /// It took longer than [`Work::timeout`].
     TimedOut,
-    /// Others were in its way until nobody waited for it any more; see [`Work::is_called_off`].
+    /// It could not be carried out until nobody waited for it any more; see [`Work::is_called_off`].
     CalledOff,
 }
 
