@@ -363,8 +363,7 @@ impl Step for Courier {
             lost: false,
         },
     };
-    const OPTIONS: StepOptions =
-        StepOptions { changes: &["parcel"], ..StepOptions::of(EffectClass::Tool) };
+    const OPTIONS: StepOptions = StepOptions { changes: &["parcel"], ..StepOptions::of(EffectClass::Tool) };
     type Args = ();
 
     fn encode(_: &()) -> std::result::Result<Payload, PayloadError> {
