@@ -62,7 +62,8 @@ impl<W: Workflow> StartRun<'_, W> {
 
     /// The run does not begin before `time`, by the clock of the worker that claims it. Needs no queue. What is sent to it
     /// before is kept for it. A request to end it ends it at once, and
-    /// [`RunHandle::advance`](crate::engine::RunHandle::advance) begins it at once.
+    /// [`RunHandle::advance`](crate::engine::RunHandle::advance) begins it at once. One limit: where a former build woke the
+    /// run for another message, a request that comes in the moment in which a worker gives it back is obeyed at `time`.
     ///
     /// ```
     /// # use aether_core::engine::StartRun;
