@@ -11,6 +11,7 @@ mod holds;
 pub mod http;
 pub mod llm;
 mod model;
+mod plain_file;
 #[doc(hidden)]
 pub mod recorded_error;
 pub mod resource;

@@ -7,7 +7,7 @@ mod floors;
 use floors::Layout;
 
 const FLOORS: &[&[&str]] = &[
-    &["holds"],
+    &["holds", "plain_file"],
     &["model", "recorded_error", "retry_after", "secret", "environment"],
     &["cassette"],
     &["http"],

@@ -1,6 +1,8 @@
 //! Schedules: bugs that only some of them show are found and made small; what is right passes them all; and each is the
 //! same every time.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use aether::prelude::*;
@@ -268,6 +270,60 @@ async fn a_cancel_at_any_time_keeps_the_rules() {
     let report = tour_sim().cancel_at(HOUR, "called off", "ann").every_schedule((), 150).await;
     println!("{report}");
     assert!(report.outcomes > 1, "{report}");
+}
+
+/// Pays; what became of it says whether it is known.
+#[workflow]
+async fn pays_or_doubts(cx: &mut Cx, cents: u32) -> Result<u32> {
+    match pay(cx, cents).await {
+        Ok(paid) => Ok(paid),
+        Err(StepError::InDoubt(_)) => Ok(0),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Has another run pay.
+#[workflow]
+async fn has_it_paid(cx: &mut Cx) -> Result<u32> {
+    Ok(cx.child::<pays_or_doubts>(5).await?)
+}
+
+#[tokio::test]
+async fn a_call_of_a_child_that_is_in_doubt_without_a_crash_is_found() {
+    // From some simulation on, nobody knows what became of the payment.
+    for known in [1, 2, 7] {
+        let calls = Arc::new(AtomicU32::new(0));
+        let sim = Sim::new::<has_it_paid>().stub::<pay>(move |cents| {
+            if calls.fetch_add(1, Ordering::Relaxed) < known {
+                Ok(cents)
+            } else {
+                Err(Failure::unknown("the line went dead"))
+            }
+        });
+        let error = sim.every_schedule((), 50).attempt().await.unwrap_err();
+        assert!(told(&error).broken.contains("is in doubt, though no crash cut it off"), "{known}: {error}");
+    }
+}
+
+/// Has another run pay, and waits for it for a second at most.
+#[workflow]
+async fn has_it_paid_at_once(cx: &mut Cx) -> Result<u32> {
+    cx.race((
+        async |cx: &mut Cx| -> Result<u32> { Ok(cx.child::<pays_or_doubts>(5).await?) },
+        async |cx: &mut Cx| -> Result<u32> {
+            cx.sleep(SECOND).await;
+            Ok(0)
+        },
+    ))
+    .await
+}
+
+#[tokio::test]
+async fn what_a_cancelled_child_drops_keeps_the_rules() {
+    let sim = Sim::new::<has_it_paid_at_once>().stub::<pay>(Ok);
+    println!("{}", sim.clone().every_schedule((), 150).results_may_differ().await);
+    let sim = sim.cancel_at(SECOND / 2, "called off", "ann");
+    println!("{}", sim.every_schedule((), 150).results_may_differ().await);
 }
 
 /// Pays what is consented to within an hour.

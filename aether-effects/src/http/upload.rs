@@ -23,6 +23,7 @@ use sha2::{Digest as _, Sha256};
 use tokio::time::{Instant, sleep_until};
 
 use super::download::Download;
+use crate::plain_file;
 
 /// Size of the pieces in which a file is read, in bytes.
 const PIECE: usize = 256 << 10;
@@ -114,11 +115,7 @@ impl Upload {
                     |error: &dyn std::fmt::Display| format!("file `{}`: {error}", path.display());
                 let opened = blocking({
                     let path = path.clone();
-                    // Before it is opened: to open a pipe waits for somebody who writes to it.
-                    move || match std::fs::metadata(&path)?.is_file() {
-                        true => File::open(path).and_then(|file| Ok((file.metadata()?, file))),
-                        false => Err(std::io::Error::other("it is not a file")),
-                    }
+                    move || plain_file::open(&path).and_then(|file| Ok((file.metadata()?, file)))
                 });
                 let (metadata, file) = opened.await.map_err(|error| unreadable(&error))?;
                 (metadata.len(), read(file.take(metadata.len())))

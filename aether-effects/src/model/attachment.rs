@@ -3,8 +3,8 @@
 //! Promise: what is recorded is the reference and not the content, unless the content itself is given; a file is read when
 //! it is sent, up to a limit, and one that is missing, too large or another than promised is a typed error.
 
-use std::fs::File;
 use std::io::Read as _;
+use std::path::Path;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use super::error::ModelError;
+use crate::plain_file;
 
 /// Largest file that is sent, in bytes.
 const MAX_FILE: u64 = 32 << 20;
@@ -103,7 +104,8 @@ impl Attachment {
     /// The content, as clients send it.
     ///
     /// # Errors
-    /// [`ModelError::Attachment`] when the file cannot be read, is over 32 MiB, or has another digest.
+    /// [`ModelError::Attachment`] when the file cannot be read, is no file (a directory, a pipe), is over 32 MiB, or has another
+    /// digest.
     pub async fn load(&self) -> Result<AttachmentContent, ModelError> {
         match &self.source {
             AttachmentSource::Url(url) => Ok(AttachmentContent::Url(url.clone())),
@@ -120,7 +122,7 @@ impl Attachment {
 }
 
 fn read(path: &str, sha256: Option<&str>) -> Result<AttachmentContent, String> {
-    let file = File::open(path).map_err(|error| error.to_string())?;
+    let file = plain_file::open(Path::new(path)).map_err(|error| error.to_string())?;
     let mut content = Vec::new();
     file.take(MAX_FILE + 1).read_to_end(&mut content).map_err(|error| error.to_string())?;
     if content.len() as u64 > MAX_FILE {
@@ -133,4 +135,31 @@ fn read(path: &str, sha256: Option<&str>) -> Result<AttachmentContent, String> {
         }
     }
     Ok(AttachmentContent::Base64(STANDARD.encode(content)))
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::fs::File;
+    use std::time::Duration;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_is_no_file_is_an_error_and_is_not_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("pipe");
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        for path in [&*pipe, folder.path()] {
+            let attachment = Attachment::file("image/png", path.to_str().unwrap());
+            let loaded = tokio::time::timeout(Duration::from_secs(10), attachment.load()).await;
+            if loaded.is_err() {
+                // Whoever waits to read goes on.
+                drop(File::options().read(true).write(true).open(path));
+            }
+            let Ok(Err(ModelError::Attachment { reason, .. })) = &loaded else { panic!("{loaded:?}") };
+            assert_eq!(reason, "it is not a file");
+        }
+    }
 }

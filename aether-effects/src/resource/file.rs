@@ -1,6 +1,5 @@
 //! Files: whether one is there, how long it is, and the SHA-256 of its content.
 
-use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
@@ -15,6 +14,7 @@ use futures_util::future::BoxFuture;
 use sha2::{Digest as _, Sha256};
 
 use super::kind::{ABSENT, FILE};
+use crate::plain_file;
 
 /// Looks at files: existence, length and SHA-256 must be as they were left. A file without a recorded version only has to
 /// be there.
@@ -88,7 +88,7 @@ fn unreadable(path: &str, error: &io::Error) -> Failure {
 
 /// A file's state in one text.
 fn version(path: &Path) -> io::Result<String> {
-    let mut file = match File::open(path) {
+    let mut file = match plain_file::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(ABSENT.into()),
         Err(error) => return Err(error),

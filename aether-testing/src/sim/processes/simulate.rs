@@ -3,15 +3,16 @@
 //! Promise: a simulation runs on a thread and a clock of its own; the next process begins when the last one has died, and
 //! takes a run that this one was advancing a second later.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::time::Duration;
 
+use aether_core::id::RunId;
 use aether_core::journal::event::Event;
 use aether_core::payload::Payload;
 use aether_core::store::memory::MemoryStore;
-use aether_core::store::{Append, Store};
+use aether_core::store::{Append, RunFilter, Store};
 use aether_core::workflow::Workflow;
 use jiff::Timestamp;
 
@@ -42,6 +43,8 @@ pub(crate) struct Simulated<W: Workflow> {
     pub(crate) left: BTreeSet<Doubt>,
     /// In doubt at the end.
     pub(crate) doubts: BTreeSet<Doubt>,
+    /// The journals of all runs at the end.
+    pub(crate) journals: BTreeMap<RunId, Vec<Event>>,
     /// What it was kept in.
     pub(crate) store: Arc<dyn Store>,
     /// What the first process passed until the run's end.
@@ -54,6 +57,13 @@ pub(crate) struct Simulated<W: Workflow> {
     pub(crate) model_texts: ModelTexts,
     /// What was wrong with what a process left in the store.
     pub(crate) broken: Option<String>,
+}
+
+impl<W: Workflow> Simulated<W> {
+    /// What stands in the journal of `run`.
+    pub(crate) fn events_of(&self, run: &RunId) -> &[Event] {
+        self.journals.get(run).map_or(&[], Vec::as_slice)
+    }
 }
 
 /// Runs a whole simulation on this thread; see [`simulate`].
@@ -198,12 +208,28 @@ impl<'a> Simulation<'a> {
         last: Passed,
     ) -> Result<Simulated<W>, SimError> {
         let doubts = doubts(&*self.store).await?;
+        let mut journals = BTreeMap::new();
+        for record in self.store.runs(RunFilter::new()).await? {
+            let events = journal_of(&*self.store, &record.id).await?;
+            journals.insert(record.id, events);
+        }
         let (streams, model_texts) = self.audit().await?;
         refuse_unanswered(self.settings, &*self.store, &report.view.run, &report.events).await?;
         let Self { store, crashes, writes, effects, left, passed, before, broken, .. } = self;
         let report = SimReport { writes, effects, crashes, streams, ..report };
         let Passed { boundaries, suspensions } = passed.unwrap_or(last);
-        Ok(Simulated { report, left, doubts, store, boundaries, suspensions, before, model_texts, broken })
+        Ok(Simulated {
+            report,
+            left,
+            doubts,
+            journals,
+            store,
+            boundaries,
+            suspensions,
+            before,
+            model_texts,
+            broken,
+        })
     }
 
     /// Looks at what is in the store; the first thing that is wrong counts. What was sent to streams so far, and what of it

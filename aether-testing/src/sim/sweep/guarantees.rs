@@ -50,7 +50,7 @@ pub(super) fn check<W: Workflow>(
     }
     called_once(report)?;
     replays(report)?;
-    let expected = must_stay(&reference.report, &crashed.left, &report.events);
+    let expected = must_stay(&reference.report, crashed);
     if let Some(doubt) = expected.iter().find(|doubt| !crashed.doubts.contains(doubt)) {
         return Err(format!(
             "{} was started and its outcome was lost, yet it is not in doubt",
@@ -105,8 +105,7 @@ pub(super) fn replays<W: Workflow>(report: &SimReport<W>) -> Result<(), String> 
 /// outcome was reported before another process had taken the run over is settled.
 pub(super) fn must_stay<'a, W: Workflow>(
     reference: &SimReport<W>,
-    left: &'a BTreeSet<Doubt>,
-    events: &[Event],
+    crashed: &'a Simulated<W>,
 ) -> BTreeSet<&'a Doubt> {
     let executed: BTreeMap<(&RunId, &CommandId), &StepOptions> =
         reference.log.iter().map(|call| ((&call.run, &call.command), &call.options)).collect();
@@ -117,9 +116,9 @@ pub(super) fn must_stay<'a, W: Workflow>(
     let is_reported = |doubt: &&Doubt| {
         let of =
             |event: &Event| matches!(event, Event::CallbackReceived(e) if e.invocation == doubt.invocation);
-        events.iter().any(of)
+        crashed.events_of(&doubt.run).iter().any(of)
     };
-    left.iter().filter(fails).filter(|doubt| !is_reported(doubt)).collect()
+    crashed.left.iter().filter(fails).filter(|doubt| !is_reported(doubt)).collect()
 }
 
 /// Whether a call that was cut off and made again is in doubt: what it fails with then says nothing about the call before.

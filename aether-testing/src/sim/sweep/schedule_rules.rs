@@ -33,18 +33,18 @@ pub(super) fn keeps_rules<W: Workflow>(
     doubts_are_due(reference, run, held).map_err(|broken| ("doubt", broken))
 }
 
-/// In doubt is only what a crash cut off, what is in doubt in a plain simulation, and what the run itself dropped: at a
-/// time limit, as the loser of a race, or when it was cancelled.
+/// In doubt is only what a crash cut off, what is in doubt in a plain simulation, and what its run itself dropped: at a
+/// time limit, as the loser of a race, or when it was cancelled. Other runs than the simulated one are judged once they have
+/// ended.
 fn doubts_are_due<W: Workflow>(
     reference: &Simulated<W>,
     run: &Simulated<W>,
     held: Duration,
 ) -> Result<(), String> {
     let report = &run.report;
-    let lost =
-        must_stay(report, &run.left, &report.events).into_iter().find(|doubt| !run.doubts.contains(*doubt));
+    let lost = must_stay(report, run).into_iter().find(|doubt| !run.doubts.contains(*doubt));
     if let Some(doubt) = lost
-        && !is_dropped(report, doubt, held)
+        && !is_dropped(run, doubt, held)
     {
         return Err(format!(
             "{} was started and its outcome was lost, yet it is not in doubt",
@@ -52,7 +52,7 @@ fn doubts_are_due<W: Workflow>(
         ));
     }
     let due = |doubt: &&Doubt| {
-        run.left.contains(*doubt) || reference.doubts.contains(*doubt) || is_dropped(report, doubt, held)
+        run.left.contains(*doubt) || reference.doubts.contains(*doubt) || is_dropped(run, doubt, held)
     };
     match run.doubts.iter().find(|doubt| !due(doubt)) {
         Some(doubt) => Err(format!("{} is in doubt, though no crash cut it off", described(doubt))),
@@ -60,20 +60,27 @@ fn doubts_are_due<W: Workflow>(
     }
 }
 
-fn is_dropped<W: Workflow>(report: &SimReport<W>, doubt: &Doubt, held: Duration) -> bool {
+fn is_dropped<W: Workflow>(run: &Simulated<W>, doubt: &Doubt, held: Duration) -> bool {
+    let (report, events) = (&run.report, run.events_of(&doubt.run));
     let limited: BTreeMap<(&RunId, &CommandId), &StepOptions> =
         report.log.iter().map(|call| ((&call.run, &call.command), &call.options)).collect();
     let has_limit = limited
         .get(&(&doubt.run, &doubt.command))
         .is_some_and(|options| options.timeout.is_some_and(|limit| held >= limit));
+    let goes_on = doubt.run != report.view.run && !report.others.iter().any(|(ended, _)| *ended == doubt.run);
     has_limit
+        || goes_on
         || is_cancelled(report)
-        || doubt.run != report.view.run
-        || is_lost(&races(&report.events), &doubt.command)
+        || was_cancelled(events)
+        || is_lost(&races(events), &doubt.command)
 }
 
 pub(super) fn is_cancelled<W: Workflow>(report: &SimReport<W>) -> bool {
-    report.events.iter().any(|event| matches!(event, Event::RunCancelled(_) | Event::RunTerminated(_)))
+    was_cancelled(&report.events)
+}
+
+fn was_cancelled(events: &[Event]) -> bool {
+    events.iter().any(|event| matches!(event, Event::RunCancelled(_) | Event::RunTerminated(_)))
 }
 
 /// In which way a run's races, waits and cancels came out. Runs in which they came out alike must have one result.
