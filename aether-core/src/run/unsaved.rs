@@ -1,7 +1,7 @@
 //! Outcomes that were known, and not yet written, when their calls were cut off.
 //!
 //! Promise: such an outcome is not lost with its call: whoever says what became of the call, and whoever releases the run,
-//! has it written, and finds it.
+//! has it written, and finds it. Of a call of a branch that lost a race, it is not said before it is said who won.
 
 use futures_util::FutureExt as _;
 
@@ -10,6 +10,7 @@ use crate::journal::large_values::LargeValue;
 use crate::run::append::AppendExtras;
 use crate::run::came_back::CameBack;
 use crate::run::claim::Run;
+use crate::run::won::WonRace;
 use crate::store::append::StoredEffect;
 use crate::store::error::AppendError;
 use crate::vocabulary::id::{CommandId, IdempotencyKey, InvocationId};
@@ -102,5 +103,35 @@ impl Run {
         if let Err(lost) = self.insist(put).await {
             self.stop(lost).await
         }
+    }
+}
+
+impl Run {
+    /// Notes who won.
+    pub(crate) fn note_won(&self, race: WonRace) {
+        self.lock().won.push(race);
+    }
+
+    /// An append says who won.
+    pub(crate) fn note_decided(&self, race: &WonRace) {
+        let is_over = |other: &WonRace| other.command == race.command || race.has_lost(&other.command);
+        self.lock().won.retain(|other| !is_over(other));
+    }
+
+    /// Races that whoever releases the run is to decide: all that is recorded was delivered before they were won.
+    pub(crate) fn undecided_races(&self) -> Vec<WonRace> {
+        let state = self.lock();
+        if state.cancelling || !state.history.is_exhausted() || !state.history.is_proven() {
+            return Vec::new();
+        }
+        let is_lost = |race: &&WonRace| state.won.iter().any(|other| other.has_lost(&race.command));
+        state.won.iter().filter(|race| !is_lost(race)).cloned().collect()
+    }
+
+    /// Whether a call is one of a branch that lost a race of which no append says so yet.
+    pub(super) fn has_lost_undecided(&self, command: &CommandId) -> bool {
+        let losers: Vec<String> =
+            self.lock().won.iter().flat_map(|race| race.losers.iter().cloned()).collect();
+        self.is_lost_with(command, &losers)
     }
 }

@@ -137,8 +137,9 @@ fn read(path: &str, sha256: Option<&str>) -> Result<AttachmentContent, String> {
     Ok(AttachmentContent::Base64(STANDARD.encode(content)))
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
 mod tests {
+    #![cfg(unix)]
     #![allow(clippy::unwrap_used)]
 
     use std::fs::File;
