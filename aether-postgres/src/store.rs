@@ -373,6 +373,10 @@ impl Store for PostgresStore {
         self.shared.is_renewed(worker, run.as_str())
     }
 
+    fn is_renewed_everywhere(&self, worker: &WorkerId) -> bool {
+        self.shared.is_renewed_everywhere(worker)
+    }
+
     fn lapses(&self, worker: &WorkerId, run: &RunId) -> u64 {
         self.shared.lapses(worker, run.as_str())
     }

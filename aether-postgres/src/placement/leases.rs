@@ -200,6 +200,11 @@ impl Shared {
         !self.renewals().failed.contains(&(worker.clone(), number))
     }
 
+    /// See [`Store::is_renewed_everywhere`](aether_core::store::Store::is_renewed_everywhere).
+    pub(crate) fn is_renewed_everywhere(&self, worker: &WorkerId) -> bool {
+        self.renewals().failed.iter().all(|(failed, _)| failed != worker)
+    }
+
     /// See [`Store::lapses`](aether_core::store::Store::lapses).
     pub(crate) fn lapses(&self, worker: &WorkerId, run: &str) -> u64 {
         if !self.is_sharded() {

@@ -3,9 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use aether_core::engine::Engine;
+use aether_core::environment::Environment;
 use aether_core::payload::Payload;
 use aether_core::store::{AppendError, Created, Decision, KeyedStart, Sent, Store as _, StoreError};
 use aether_pg_tests::Cluster;
+use futures_util::future::BoxFuture;
+use jiff::Timestamp;
 
 use super::proxy::Proxy;
 use super::queues::queued;
@@ -43,6 +47,64 @@ async fn a_worker_retires_and_a_store_closes_in_every_database() {
     assert!(closed.is_err(), "something could not be written");
     stuck.await.unwrap().unwrap_err();
     assert!(store.shared.all().iter().all(|database| database.is_closed()));
+}
+
+/// The clock of this machine. Nothing is drawn.
+#[derive(Debug)]
+struct Host;
+
+impl Environment for Host {
+    fn now(&self) -> Timestamp {
+        Timestamp::now()
+    }
+
+    fn fill_random(&self, bytes: &mut [u8]) {
+        bytes.fill(7);
+    }
+
+    fn sleep_until(&self, until: Timestamp) -> BoxFuture<'static, ()> {
+        let left = Duration::try_from(until.duration_since(Timestamp::now())).unwrap_or_default();
+        Box::pin(tokio::time::sleep(left))
+    }
+}
+
+/// It sees nobody where it has not renewed, and would not renew where it sees nobody.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_idle_worker_watches_the_others_again_after_a_renewal_that_failed() {
+    for both in [false, true] {
+        let tables = [Table::lay().await, Table::lay().await];
+        let store = Arc::new(store(&tables[0].url, &tables[1].url, Duration::ZERO).await);
+        tables[1].run("run", Some("x"), 0).await;
+        let busy = "INSERT INTO workers(id, renewals, lease) VALUES ('x', 5, 3600000000)";
+        tables[1].client.batch_execute(busy).await.unwrap();
+        let builder = Engine::builder().environment(Arc::new(Host)).store(store.clone());
+        let engine = builder.lease(Duration::from_millis(400)).start().await.unwrap();
+        let id = "SELECT id FROM workers WHERE id <> 'x'";
+        let idle = worker(tables[1].client.query_typed(id, &[]).await.unwrap()[0].get(0));
+        let renews = async || {
+            let renewals = "SELECT max(renewals)::int8 FROM workers WHERE id <> 'x'";
+            let before = tables[1].number(renewals).await;
+            while tables[1].number(renewals).await < before + 2 {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        tokio::time::timeout(SOON, renews()).await.expect("it watches `x`");
+        let broken = &tables[usize::from(!both)..];
+        for table in broken {
+            table.client.batch_execute("ALTER TABLE workers RENAME TO away").await.unwrap();
+        }
+        while store.is_renewed_everywhere(&idle) {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        // Until it has looked, and seen nobody.
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        for table in broken {
+            table.client.batch_execute("ALTER TABLE away RENAME TO workers").await.unwrap();
+        }
+        tokio::time::timeout(SOON, renews()).await.expect("it watches `x` again");
+        assert!(store.is_renewed_everywhere(&idle), "both: {both}");
+        engine.shutdown().await.unwrap();
+    }
 }
 
 #[tokio::test]
