@@ -6,7 +6,9 @@ use std::time::Duration;
 use aether_core::engine::Engine;
 use aether_core::environment::Environment;
 use aether_core::payload::Payload;
-use aether_core::store::{AppendError, Created, Decision, KeyedStart, Sent, Store as _, StoreError};
+use aether_core::store::{
+    AppendError, ClaimRequest, Created, Decision, KeyedStart, Sent, Store as _, StoreError,
+};
 use aether_pg_tests::Cluster;
 use futures_util::future::BoxFuture;
 use jiff::Timestamp;
@@ -14,7 +16,7 @@ use jiff::Timestamp;
 use super::proxy::Proxy;
 use super::queues::queued;
 use super::writer::{append, new_run};
-use super::{LEASE, Table, at, message, names, options, request, run_id, worker};
+use super::{LEASE, Table, at, message, names, options, request, run_id, takeover, worker};
 use crate::store::PostgresStore;
 
 /// Also on a slow machine.
@@ -124,6 +126,29 @@ async fn a_lost_claim_is_found_while_another_database_is_away() {
     proxies[1].cut();
     let found = tokio::time::timeout(SOON, here.claim(&request("w", 5))).await.unwrap();
     assert_eq!(names(&found.unwrap()), ["run"]);
+}
+
+/// As in one database: what is due would keep it back for as long as there is more of it than room.
+#[tokio::test]
+async fn what_a_silent_worker_holds_is_taken_before_what_is_due_in_any_database() {
+    for there in [0, 1] {
+        let tables = [Table::lay().await, Table::lay().await];
+        let store = store(&tables[0].url, &tables[1].url, Duration::from_secs(60)).await;
+        for (number, table) in tables.iter().enumerate() {
+            for run in 0..6 {
+                table.run(&format!("due-{number}-{run}"), None, run).await;
+            }
+        }
+        tables[there].run("held", Some("former"), 0).await;
+        let busy = "INSERT INTO workers(id, renewals, lease) VALUES ('former', 7, 1000000)";
+        tables[there].client.batch_execute(busy).await.unwrap();
+        for expected in [&["held", "due"][..], &["due", "due"]] {
+            let claim = ClaimRequest { limit: 2, ..takeover("w", 100, "former", 7) };
+            let leases = store.claim(claim).await.unwrap();
+            let kinds: Vec<_> = names(&leases).iter().map(|name| name.split('-').next().unwrap()).collect();
+            assert_eq!(kinds, expected, "in database {there}");
+        }
+    }
 }
 
 /// A worker that was not told of the target would lose there what it holds.
