@@ -237,8 +237,8 @@ impl Store for CodedStore {
         self.inner.is_renewed_everywhere(worker)
     }
 
-    fn lapses(&self, worker: &WorkerId, run: &RunId) -> u64 {
-        self.inner.lapses(worker, run)
+    fn lapses(&self, worker: &WorkerId) -> u64 {
+        self.inner.lapses(worker)
     }
 
     fn release(

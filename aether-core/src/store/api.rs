@@ -388,10 +388,11 @@ pub trait Store: Any + Send + Sync + Debug {
         true
     }
 
-    /// How often [`Store::renew`] of `worker` has renewed its lease on `run` again after it could not: what was known before
-    /// of the run may not be true any more, although no renewal has said so. Only for a store of several databases.
-    fn lapses(&self, worker: &WorkerId, run: &RunId) -> u64 {
-        let _no_run_is_elsewhere = (worker, run);
+    /// How often [`Store::renew`] of `worker` failed in one of the databases, or succeeded there again: what was known before
+    /// of the worker's runs may not be true any more, although no renewal has said so. One number for all of them, which only
+    /// rises: a run may be moved from one database to another. Only for a store of several databases.
+    fn lapses(&self, worker: &WorkerId) -> u64 {
+        let _there_is_one_database = worker;
         0
     }
 

@@ -26,8 +26,23 @@ pub(crate) struct Renewals {
     numbers: HashMap<WorkerId, i64>,
     /// Where the last renewal of a worker failed.
     failed: HashSet<(WorkerId, usize)>,
-    /// How often one succeeded again there.
-    lapses: HashMap<(WorkerId, usize), u64>,
+    /// How often one of a worker failed in one of the databases, or succeeded there again.
+    lapses: HashMap<WorkerId, u64>,
+}
+
+impl Renewals {
+    /// A renewal of a worker in a database has succeeded, or not.
+    fn note(&mut self, worker: &WorkerId, database: usize, succeeded: bool) {
+        let place = (worker.clone(), database);
+        let was_held = succeeded && !self.failed.remove(&place);
+        if !succeeded {
+            self.failed.insert(place);
+        }
+        if !was_held {
+            let lapses = self.lapses.entry(worker.clone()).or_default();
+            *lapses = lapses.saturating_add(1);
+        }
+    }
 }
 
 /// Whether a database answers.
@@ -93,20 +108,16 @@ impl Shared {
         let mut renewals = self.renewals();
         let (mut lost, mut failure, mut reached) = (Vec::new(), None, false);
         for (number, answer) in answers.into_iter().enumerate() {
-            let place = (worker.clone(), number);
+            renewals.note(worker, number, answer.is_ok());
             match answer {
                 Ok((count, runs)) => {
                     reached = true;
-                    if renewals.failed.remove(&place) {
-                        *renewals.lapses.entry(place).or_default() += 1;
-                    }
                     let highest = renewals.numbers.entry(worker.clone()).or_default();
                     *highest = count.max(*highest);
                     lost.extend(runs);
                 }
                 Err(error) => {
                     tracing::warn!(%worker, %error, "a worker could not renew its leases in one database");
-                    renewals.failed.insert(place);
                     failure = Some(error);
                 }
             }
@@ -156,12 +167,8 @@ impl Shared {
     }
 
     /// See [`Store::lapses`](aether_core::store::Store::lapses).
-    pub(crate) fn lapses(&self, worker: &WorkerId, run: &str) -> u64 {
-        if !self.is_sharded() {
-            return 0;
-        }
-        let number = self.map.spot(crate::shard::shard(run)).database;
-        self.renewals().lapses.get(&(worker.clone(), number)).copied().unwrap_or(0)
+    pub(crate) fn lapses(&self, worker: &WorkerId) -> u64 {
+        self.renewals().lapses.get(worker).copied().unwrap_or(0)
     }
 
     /// The worker has retired.
@@ -169,7 +176,7 @@ impl Shared {
         let mut renewals = self.renewals();
         renewals.numbers.remove(worker);
         renewals.failed.retain(|(known, _)| known != worker);
-        renewals.lapses.retain(|(known, _), _| known != worker);
+        renewals.lapses.remove(worker);
     }
 
     /// Workers that hold runs. A database where no worker of this process could renew is left out: in the same time the
@@ -380,6 +387,24 @@ mod tests {
         let due = BTreeMap::from([(0, vec![1, 4, 5]), (1, vec![2, 3, 9]), (2, Vec::new())]);
         assert_eq!(shares(&due, 3), HashMap::from([(0, 1), (1, 2)]));
         assert_eq!(shares(&due, 100), HashMap::from([(0, 3), (1, 3)]));
+    }
+
+    /// A look at a run in one database is older than a lapse in another one, to which the run is moved.
+    #[test]
+    fn a_lapse_in_any_database_is_one_more_of_the_worker() {
+        let (worker, other) = (WorkerId::from("w".to_owned()), WorkerId::from("v".to_owned()));
+        let (mut renewals, mut before) = (Renewals::default(), 0);
+        let mut rises = |database, succeeded| {
+            renewals.note(&worker, database, succeeded);
+            let now = renewals.lapses.get(&worker).copied().unwrap_or(0);
+            std::mem::replace(&mut before, now) < now
+        };
+        assert!(!rises(0, true) && !rises(1, true), "nothing has failed yet");
+        assert!(rises(0, false) && !rises(1, true));
+        assert!(rises(0, false), "it may have been taken since the last one, and moved");
+        assert!(rises(0, true) && !rises(0, true));
+        assert!(rises(1, false) && !rises(0, true) && rises(1, true));
+        assert_eq!((renewals.lapses.get(&other), renewals.failed.len()), (None, 0));
     }
 
     #[test]
