@@ -224,6 +224,17 @@ impl Database {
         }
     }
 
+    /// As [`Database::claim_parts`], of what silent workers hold alone. What of it nobody can read is released by a claim that
+    /// follows.
+    pub(crate) async fn take_over_parts(
+        &self,
+        request: &ClaimRequest,
+    ) -> Result<(Vec<Lease>, Given<'_>), StoreError> {
+        let mut given = Given::default();
+        let leases = self.claim_silent(request, &mut given).await?;
+        Ok((leases, given))
+    }
+
     /// Releases what claims got and nobody can read; what cannot be released now is released by a later claim. Gives one that
     /// the request has named.
     async fn release_unreadable(&self, request: &ClaimRequest) -> Option<Unreadable> {
@@ -254,8 +265,7 @@ impl Database {
         request: &ClaimRequest,
         given: &mut Given<'d>,
     ) -> Result<Vec<Lease>, StoreError> {
-        self.say_present(&request.worker).await;
-        let mut leases = self.recover_claims(&request.worker, given).await?;
+        let mut leases = self.claim_silent(request, given).await?;
         if !request.adopt.is_empty() {
             for runs in request.adopt.chunks(MOST) {
                 leases.extend(self.claim_chosen(request, runs, true, given).await?);
@@ -269,10 +279,7 @@ impl Database {
             leases.extend(self.claim_named(request, only, false, given).await?);
             return Ok(leases);
         }
-        let room = |leases: &[Lease]| request.limit.min(MOST).saturating_sub(leases.len());
-        if !request.silent.is_empty() && room(&leases) > 0 {
-            leases.extend(self.take_over(request, room(&leases), given).await?);
-        }
+        let room = |leases: &[Lease]| room(request, leases);
         if room(&leases) == 0 {
             return Ok(leases);
         }
@@ -286,6 +293,22 @@ impl Database {
         }
         if may_have_more && room(&leases) > 0 {
             leases.extend(self.claim_queued(request, room(&leases), given).await?);
+        }
+        Ok(leases)
+    }
+
+    /// What earlier claims got whose answers were lost; then, unless runs are named, what silent workers hold.
+    async fn claim_silent<'d>(
+        &'d self,
+        request: &ClaimRequest,
+        given: &mut Given<'d>,
+    ) -> Result<Vec<Lease>, StoreError> {
+        self.say_present(&request.worker).await;
+        let mut leases = self.recover_claims(&request.worker, given).await?;
+        let is_named = !request.adopt.is_empty() || request.only.is_some();
+        let room = room(request, &leases);
+        if !is_named && !request.silent.is_empty() && room > 0 {
+            leases.extend(self.take_over(request, room, given).await?);
         }
         Ok(leases)
     }
@@ -495,6 +518,11 @@ fn lease(row: &Row) -> Result<(Lease, Head), OpError> {
     let run = record(row)?;
     let head = Head { frame: get(row, COLUMNS + 2)?, chain: row::chain(get(row, COLUMNS + 3)?)? };
     Ok((Lease { run, taken_from: former.map(WorkerId::from) }, head))
+}
+
+/// For how many runs a claim that has some has room.
+fn room(request: &ClaimRequest, leases: &[Lease]) -> usize {
+    request.limit.min(MOST).saturating_sub(leases.len())
 }
 
 /// Each code once.

@@ -38,6 +38,11 @@ pub(crate) const PLANNER: [(&str, &str); 8] = [
 /// Whatever role and database say: a statement that has waited for a lock must see what was committed meanwhile.
 const READ_COMMITTED: &str = "SET default_transaction_isolation = 'read committed'";
 
+/// A client whose machine is gone says nothing: without this, the server would hold what its session has locked for hours,
+/// wherever a transaction may be idle for as long as it likes. Over a Unix socket it changes nothing.
+pub(crate) const KEEPALIVES: [&str; 3] =
+    ["SET tcp_keepalives_idle = 20", "SET tcp_keepalives_interval = 5", "SET tcp_keepalives_count = 4"];
+
 /// One connection to the server.
 #[derive(Debug)]
 pub(crate) struct Connection {
@@ -62,6 +67,9 @@ impl Connection {
         // Where a server has no other isolation, the word for it must not be in the way.
         let level = if options.portable { "" } else { " ISOLATION LEVEL READ COMMITTED" };
         let prelude = pooler.then(|| format!("BEGIN{level}; {}", settings.join("; ")));
+        if !pooler {
+            settings.extend(KEEPALIVES.map(String::from));
+        }
         if !pooler && !options.portable {
             settings.push(READ_COMMITTED.into());
         }

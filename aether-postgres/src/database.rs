@@ -112,7 +112,11 @@ impl std::ops::Deref for Pooled<'_> {
 impl Drop for Pooled<'_> {
     fn drop(&mut self) {
         if self.conn.is_sound() && !self.database.is_closed() {
-            self.database.idle.lock().unwrap_or_else(PoisonError::into_inner).push(self.conn.clone());
+            let mut idle = self.database.idle.lock().unwrap_or_else(PoisonError::into_inner);
+            // Those of renewals, made while all were in use, are not kept beside them.
+            if idle.len() < self.database.options.connections {
+                idle.push(self.conn.clone());
+            }
         }
     }
 }

@@ -84,7 +84,8 @@ impl PostgresOptions {
         self
     }
 
-    /// The most connections for everything but appends and transaction steps. Default: 4.
+    /// The most connections for everything but appends and transaction steps. While all are in use, leases are renewed on up
+    /// to two more. Default: 4.
     pub fn connections(mut self, connections: usize) -> Self {
         self.connections = connections.clamp(1, 1024);
         self

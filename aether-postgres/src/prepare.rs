@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use tokio_postgres::{Client, SimpleQueryMessage};
 
-use crate::connection::Connection;
+use crate::connection::{Connection, KEEPALIVES};
 use crate::database::Database;
 use crate::error::{Failure, failure, said};
 use crate::work::connection::users_path;
@@ -31,8 +31,11 @@ impl Database {
         let client = self.connect_bare().await.map_err(store)?;
         // Behind a pooler it would stay on a connection that others use next.
         if !self.has_pooler() {
-            let path = users_path(&self.options.schema, false);
-            client.batch_execute(&path).await.map_err(|error| self.told(&error))?;
+            let mut settings = users_path(&self.options.schema, false);
+            if !self.options.portable {
+                settings = format!("{settings}; {}", KEEPALIVES.join("; "));
+            }
+            client.batch_execute(&settings).await.map_err(|error| self.told(&error))?;
         }
         let done = tokio::task::spawn_blocking(move || prepare(client)).await;
         let client = done.map_err(|error| match error.try_into_panic() {

@@ -373,8 +373,12 @@ impl Store for PostgresStore {
         self.shared.is_renewed(worker, run.as_str())
     }
 
-    fn lapses(&self, worker: &WorkerId, run: &RunId) -> u64 {
-        self.shared.lapses(worker, run.as_str())
+    fn is_renewed_everywhere(&self, worker: &WorkerId) -> bool {
+        self.shared.is_renewed_everywhere(worker)
+    }
+
+    fn lapses(&self, worker: &WorkerId) -> u64 {
+        self.shared.lapses(worker)
     }
 
     fn recode(&self, runs: Vec<Recode>) -> BoxFuture<'_, Result<usize, StoreError>> {

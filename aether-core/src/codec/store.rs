@@ -233,8 +233,12 @@ impl Store for CodedStore {
         self.inner.is_renewed(worker, run)
     }
 
-    fn lapses(&self, worker: &WorkerId, run: &RunId) -> u64 {
-        self.inner.lapses(worker, run)
+    fn is_renewed_everywhere(&self, worker: &WorkerId) -> bool {
+        self.inner.is_renewed_everywhere(worker)
+    }
+
+    fn lapses(&self, worker: &WorkerId) -> u64 {
+        self.inner.lapses(worker)
     }
 
     fn release(

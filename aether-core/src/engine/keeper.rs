@@ -116,7 +116,11 @@ async fn keep(inner: &Inner) -> Duration {
     let period = inner.settings.lease / 4;
     let retry = RENEWAL_RETRY.min(period);
     let asked = std::mem::take(&mut inner.vitals().asked);
-    if !shared.has_retired() && (asked || inner.holds_runs() || inner.watch().sees_others()) {
+    // Where it has not renewed it sees nobody, and nothing else would end that.
+    let is_partly_blind = !shared.store.is_renewed_everywhere(&shared.worker);
+    if !shared.has_retired()
+        && (asked || inner.holds_runs() || inner.watch().sees_others() || is_partly_blind)
+    {
         match renew(inner).await {
             Ok(lost) => inner.lose(lost),
             Err(_) if shared.has_retired() => return period,

@@ -42,7 +42,7 @@ impl Run {
         extras: AppendExtras,
     ) -> impl Future<Output = Receipt> + Send {
         let in_flight = self.in_flight_here();
-        let lapses = self.shared.lapses(&self.id);
+        let lapses = self.shared.lapses();
         let reply = self.push(events, acquire, extras, true);
         async move {
             let _in_flight = in_flight;

@@ -23,7 +23,7 @@ impl Run {
         // Whether it was held since the last silence of this worker is asked last: who renews says it before he has renewed.
         if shared.leases.are_fresh(shared.environment.monotonic())
             && is_renewed()
-            && self.held.load(Ordering::Acquire) > shared.lapses(&self.id)
+            && self.held.load(Ordering::Acquire) > shared.lapses()
         {
             return;
         }
@@ -34,7 +34,7 @@ impl Run {
                     if let Some(lost) = lost.iter().find(|lost| self.is_lost(lost)) {
                         return self.stop(self.lost(lost.epoch)).await;
                     }
-                    let lapses = shared.lapses(&self.id);
+                    let lapses = shared.lapses();
                     if let Some(fault) = self.taken_meanwhile().await {
                         return self.stop(fault).await;
                     }
@@ -156,19 +156,19 @@ mod tests {
         append(&run, None);
         stage.pause(PAUSE);
         renew(&run);
-        assert!(run.held.load(Ordering::Acquire) <= run.shared.lapses(&run.id));
+        assert!(run.held.load(Ordering::Acquire) <= run.shared.lapses());
         assert!(is_held(&run));
-        assert!(run.held.load(Ordering::Acquire) > run.shared.lapses(&run.id));
+        assert!(run.held.load(Ordering::Acquire) > run.shared.lapses());
     }
 
     #[test]
     fn what_was_asked_before_a_pause_says_nothing_of_the_time_after_it() {
         let stage = Stage::new(StepOptions::of(EffectClass::Tool));
         let run = stage.take_up();
-        let asked = run.shared.lapses(&run.id);
+        let asked = run.shared.lapses();
         stage.pause(PAUSE);
         renew(&run);
         run.is_held_after(asked);
-        assert!(run.held.load(Ordering::Acquire) <= run.shared.lapses(&run.id));
+        assert!(run.held.load(Ordering::Acquire) <= run.shared.lapses());
     }
 }

@@ -140,8 +140,8 @@ impl EngineShared {
 
     /// How often the lease on `run` may have been over. What the store says of a claim after this was read, and before it
     /// has risen, is true for as long as the lease is fresh.
-    pub(super) fn lapses(&self, run: &RunId) -> u64 {
-        self.leases.breaks().saturating_add(self.store.lapses(&self.worker, run))
+    pub(super) fn lapses(&self) -> u64 {
+        self.leases.breaks().saturating_add(self.store.lapses(&self.worker))
     }
 
     /// Puts a message into a run's inbox, unless it or the inbox is over a limit.

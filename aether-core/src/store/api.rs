@@ -380,10 +380,19 @@ pub trait Store: Any + Send + Sync + Debug {
         true
     }
 
-    /// How often [`Store::renew`] of `worker` has renewed its lease on `run` again after it could not: what was known before
-    /// of the run may not be true any more, although no renewal has said so. Only for a store of several databases.
-    fn lapses(&self, worker: &WorkerId, run: &RunId) -> u64 {
-        let _no_run_is_elsewhere = (worker, run);
+    /// Whether the last [`Store::renew`] of `worker` that succeeded has renewed its lease in every database of the store. Until
+    /// it has, also a worker that holds nothing goes on renewing: where it cannot renew it does not see other workers, as in
+    /// [`Store::workers`]. For every other store a renewal is a renewal.
+    fn is_renewed_everywhere(&self, worker: &WorkerId) -> bool {
+        let _there_is_one_database = worker;
+        true
+    }
+
+    /// How often [`Store::renew`] of `worker` failed in one of the databases, or succeeded there again: what was known before
+    /// of the worker's runs may not be true any more, although no renewal has said so. One number for all of them, which only
+    /// rises: a run may be moved from one database to another. Only for a store of several databases.
+    fn lapses(&self, worker: &WorkerId) -> u64 {
+        let _there_is_one_database = worker;
         0
     }
 

@@ -5,13 +5,14 @@
 //! watches a worker sees the lowest of its numbers, so that a lease which is not renewed in one database is seen there.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use aether_core::id::{RunId, WorkerId};
 use aether_core::store::{ClaimRequest, Lease, LostRun, StoreError, WorkerRecord};
 use futures_util::future::join_all;
 
+use crate::claimed::Given;
 use crate::database::Database;
 use crate::placement::shared::{REACH, Shared};
 
@@ -25,8 +26,23 @@ pub(crate) struct Renewals {
     numbers: HashMap<WorkerId, i64>,
     /// Where the last renewal of a worker failed.
     failed: HashSet<(WorkerId, usize)>,
-    /// How often one succeeded again there.
-    lapses: HashMap<(WorkerId, usize), u64>,
+    /// How often one of a worker failed in one of the databases, or succeeded there again.
+    lapses: HashMap<WorkerId, u64>,
+}
+
+impl Renewals {
+    /// A renewal of a worker in a database has succeeded, or not.
+    fn note(&mut self, worker: &WorkerId, database: usize, succeeded: bool) {
+        let place = (worker.clone(), database);
+        let was_held = succeeded && !self.failed.remove(&place);
+        if !succeeded {
+            self.failed.insert(place);
+        }
+        if !was_held {
+            let lapses = self.lapses.entry(worker.clone()).or_default();
+            *lapses = lapses.saturating_add(1);
+        }
+    }
 }
 
 /// Whether a database answers.
@@ -92,20 +108,16 @@ impl Shared {
         let mut renewals = self.renewals();
         let (mut lost, mut failure, mut reached) = (Vec::new(), None, false);
         for (number, answer) in answers.into_iter().enumerate() {
-            let place = (worker.clone(), number);
+            renewals.note(worker, number, answer.is_ok());
             match answer {
                 Ok((count, runs)) => {
                     reached = true;
-                    if renewals.failed.remove(&place) {
-                        *renewals.lapses.entry(place).or_default() += 1;
-                    }
                     let highest = renewals.numbers.entry(worker.clone()).or_default();
                     *highest = count.max(*highest);
                     lost.extend(runs);
                 }
                 Err(error) => {
                     tracing::warn!(%worker, %error, "a worker could not renew its leases in one database");
-                    renewals.failed.insert(place);
                     failure = Some(error);
                 }
             }
@@ -116,75 +128,24 @@ impl Shared {
         }
     }
 
-    /// See [`Store::claim`](aether_core::store::Store::claim). Of the due runs of all databases those are claimed that have
-    /// been due for longest; then, from each database in turn, what is named or held by silent workers. What one database
-    /// gave is given although another one fails.
+    /// See [`Store::claim`](aether_core::store::Store::claim). What silent workers hold comes first, from each database in turn;
+    /// then, of the due runs of all databases, those that have been due for longest; then, in turn again, what is named, and
+    /// what is there when others were quicker. What one database gave is given although another one fails.
     pub(crate) async fn claim(&self, request: ClaimRequest) -> Result<Vec<Lease>, StoreError> {
         if !self.is_sharded() {
             return self.home().claim(&request).await;
         }
         let reachable: HashSet<usize> = self.reachable().into_iter().map(|(number, _)| number).collect();
-        let mut asked: Vec<_> = self.in_turn().filter(|(number, _)| reachable.contains(number)).collect();
-        let (mut claimed, mut failures, databases) = (Vec::new(), BTreeMap::new(), asked.len());
-        let mut parts = Vec::new();
-        let mut is_short = false;
-        if request.adopt.is_empty() && request.only.is_none() {
-            let mut due = BTreeMap::new();
-            for (number, database) in &asked {
-                match in_time(database, REACH, database.first_due(&request)).await {
-                    Ok(times) => drop(due.insert(*number, times)),
-                    Err(error) => drop(failures.insert(*number, error)),
-                }
-            }
-            asked.retain(|(number, _)| !failures.contains_key(number));
-            let shares = shares(&due, request.limit);
-            for (number, database) in &asked {
-                let times = due.remove(number).unwrap_or_default();
-                let limit = shares.get(number).copied().unwrap_or(0);
-                let request = ClaimRequest { limit, silent: Vec::new(), ..request.clone() };
-                // A claim that is dropped counts as one whose answer was lost: the next one looks for its runs.
-                match in_time(database, REACH, database.claim_parts(&request)).await {
-                    Ok((leases, given)) => {
-                        parts.push((*database, given));
-                        // Another worker has been quicker: there may be more elsewhere.
-                        is_short |= leases.len() < limit;
-                        let times = if leases.len() < limit { Vec::new() } else { times };
-                        claimed.extend(times.into_iter().chain(std::iter::repeat(i64::MAX)).zip(leases));
-                    }
-                    Err(error) => drop(failures.insert(*number, error)),
-                }
-            }
-            // One that does not answer is not asked once more.
-            asked.retain(|(number, _)| !failures.contains_key(number));
-            claimed.sort_by_key(|(due, _)| *due);
+        let asked: Vec<_> = self.in_turn().filter(|(number, _)| reachable.contains(number)).collect();
+        let mut round = Round { databases: asked.len(), asked, ..Round::default() };
+        let is_named = !request.adopt.is_empty() || request.only.is_some();
+        if !is_named && !request.silent.is_empty() {
+            round.take_over(&request).await;
         }
-        let mut leases: Vec<Lease> = claimed.into_iter().map(|(_, lease)| lease).collect();
-        let is_special =
-            is_short || !request.adopt.is_empty() || request.only.is_some() || !request.silent.is_empty();
-        for (number, database) in asked.into_iter().filter(|_| is_special) {
-            let limit = request.limit.saturating_sub(leases.len());
-            if limit == 0 && request.adopt.is_empty() {
-                break;
-            }
-            let request = ClaimRequest { limit, ..request.clone() };
-            match in_time(database, REACH, database.claim_parts(&request)).await {
-                Ok((more, given)) => {
-                    parts.push((database, given));
-                    // What an earlier claim got whose answer was lost is found as often as it is asked for.
-                    let known: HashSet<RunId> = leases.iter().map(|lease| lease.run.id.clone()).collect();
-                    leases.extend(more.into_iter().filter(|lease| !known.contains(&lease.run.id)));
-                }
-                Err(error) => drop(failures.insert(number, error)),
-            }
+        if is_named || round.claim_due(&request).await {
+            round.claim_in_turn(&request).await;
         }
-        if leases.is_empty()
-            && failures.len() >= databases
-            && let Some((_, error)) = failures.pop_last()
-        {
-            return Err(error);
-        }
-        parts.into_iter().for_each(|(database, given)| database.delivered(given));
-        Ok(leases)
+        round.end()
     }
 
     fn renewals(&self) -> std::sync::MutexGuard<'_, Renewals> {
@@ -200,13 +161,14 @@ impl Shared {
         !self.renewals().failed.contains(&(worker.clone(), number))
     }
 
+    /// See [`Store::is_renewed_everywhere`](aether_core::store::Store::is_renewed_everywhere).
+    pub(crate) fn is_renewed_everywhere(&self, worker: &WorkerId) -> bool {
+        self.renewals().failed.iter().all(|(failed, _)| failed != worker)
+    }
+
     /// See [`Store::lapses`](aether_core::store::Store::lapses).
-    pub(crate) fn lapses(&self, worker: &WorkerId, run: &str) -> u64 {
-        if !self.is_sharded() {
-            return 0;
-        }
-        let number = self.map.spot(crate::shard::shard(run)).database;
-        self.renewals().lapses.get(&(worker.clone(), number)).copied().unwrap_or(0)
+    pub(crate) fn lapses(&self, worker: &WorkerId) -> u64 {
+        self.renewals().lapses.get(worker).copied().unwrap_or(0)
     }
 
     /// The worker has retired.
@@ -214,7 +176,7 @@ impl Shared {
         let mut renewals = self.renewals();
         renewals.numbers.remove(worker);
         renewals.failed.retain(|(known, _)| known != worker);
-        renewals.lapses.retain(|(known, _), _| known != worker);
+        renewals.lapses.remove(worker);
     }
 
     /// Workers that hold runs. A database where no worker of this process could renew is left out: in the same time the
@@ -239,6 +201,110 @@ impl Shared {
             Some(error) if !answered => Err(error),
             _ => Ok(workers.into_values().collect()),
         }
+    }
+}
+
+/// One claim in several databases.
+#[derive(Default)]
+struct Round<'s> {
+    /// Those that are asked, in turn. One that does not answer is not asked once more.
+    asked: Vec<(usize, &'s Arc<Database>)>,
+    databases: usize,
+    leases: Vec<Lease>,
+    parts: Vec<(&'s Arc<Database>, Given<'s>)>,
+    failures: BTreeMap<usize, StoreError>,
+}
+
+impl<'s> Round<'s> {
+    /// As `request`, for as many runs as there is still room for.
+    fn rest(&self, request: &ClaimRequest) -> ClaimRequest {
+        ClaimRequest { limit: request.limit.saturating_sub(self.leases.len()), ..request.clone() }
+    }
+
+    /// What one database gave; a claim that is dropped counts as one whose answer was lost: the next one looks for its runs.
+    async fn answer<T>(
+        &mut self,
+        (number, database): (usize, &'s Arc<Database>),
+        answer: impl Future<Output = Result<T, StoreError>>,
+    ) -> Option<T> {
+        let answer = in_time(database, REACH, answer).await;
+        answer.map_err(|error| self.failures.insert(number, error)).ok()
+    }
+
+    fn leave_out_failed(&mut self) {
+        self.asked.retain(|(number, _)| !self.failures.contains_key(number));
+    }
+
+    /// What an earlier claim got whose answer was lost is found as often as it is asked for.
+    fn add(&mut self, leases: impl IntoIterator<Item = Lease>) {
+        let known: HashSet<RunId> = self.leases.iter().map(|lease| lease.run.id.clone()).collect();
+        self.leases.extend(leases.into_iter().filter(|lease| !known.contains(&lease.run.id)));
+    }
+
+    /// What silent workers hold, before anything that is due: a backlog would keep it back for as long as it lasts.
+    async fn take_over(&mut self, request: &ClaimRequest) {
+        for at in self.asked.clone() {
+            let request = self.rest(request);
+            if let Some((leases, given)) = self.answer(at, at.1.take_over_parts(&request)).await {
+                self.parts.push((at.1, given));
+                self.add(leases);
+            }
+        }
+        self.leave_out_failed();
+    }
+
+    /// The longest due runs of all databases. Returns whether another worker has been quicker in one of them, so that there
+    /// may be more elsewhere.
+    async fn claim_due(&mut self, request: &ClaimRequest) -> bool {
+        let request = ClaimRequest { silent: Vec::new(), ..self.rest(request) };
+        let mut due = BTreeMap::new();
+        for at in self.asked.clone() {
+            if let Some(times) = self.answer(at, at.1.first_due(&request)).await {
+                due.insert(at.0, times);
+            }
+        }
+        self.leave_out_failed();
+        let (shares, mut claimed, mut is_short) = (shares(&due, request.limit), Vec::new(), false);
+        for at in self.asked.clone() {
+            let times = due.remove(&at.0).unwrap_or_default();
+            let limit = shares.get(&at.0).copied().unwrap_or(0);
+            let request = ClaimRequest { limit, ..request.clone() };
+            if let Some((leases, given)) = self.answer(at, at.1.claim_parts(&request)).await {
+                self.parts.push((at.1, given));
+                is_short |= leases.len() < limit;
+                let times = if leases.len() < limit { Vec::new() } else { times };
+                claimed.extend(times.into_iter().chain(std::iter::repeat(i64::MAX)).zip(leases));
+            }
+        }
+        self.leave_out_failed();
+        claimed.sort_by_key(|(due, _)| *due);
+        self.add(claimed.into_iter().map(|(_, lease)| lease));
+        is_short
+    }
+
+    /// Whatever `request` asks for, until there is no room.
+    async fn claim_in_turn(&mut self, request: &ClaimRequest) {
+        for at in self.asked.clone() {
+            let request = self.rest(request);
+            if request.limit == 0 && request.adopt.is_empty() {
+                break;
+            }
+            if let Some((leases, given)) = self.answer(at, at.1.claim_parts(&request)).await {
+                self.parts.push((at.1, given));
+                self.add(leases);
+            }
+        }
+    }
+
+    fn end(mut self) -> Result<Vec<Lease>, StoreError> {
+        if self.leases.is_empty()
+            && self.failures.len() >= self.databases
+            && let Some((_, error)) = self.failures.pop_last()
+        {
+            return Err(error);
+        }
+        self.parts.into_iter().for_each(|(database, given)| database.delivered(given));
+        Ok(self.leases)
     }
 }
 
@@ -321,6 +387,24 @@ mod tests {
         let due = BTreeMap::from([(0, vec![1, 4, 5]), (1, vec![2, 3, 9]), (2, Vec::new())]);
         assert_eq!(shares(&due, 3), HashMap::from([(0, 1), (1, 2)]));
         assert_eq!(shares(&due, 100), HashMap::from([(0, 3), (1, 3)]));
+    }
+
+    /// A look at a run in one database is older than a lapse in another one, to which the run is moved.
+    #[test]
+    fn a_lapse_in_any_database_is_one_more_of_the_worker() {
+        let (worker, other) = (WorkerId::from("w".to_owned()), WorkerId::from("v".to_owned()));
+        let (mut renewals, mut before) = (Renewals::default(), 0);
+        let mut rises = |database, succeeded| {
+            renewals.note(&worker, database, succeeded);
+            let now = renewals.lapses.get(&worker).copied().unwrap_or(0);
+            std::mem::replace(&mut before, now) < now
+        };
+        assert!(!rises(0, true) && !rises(1, true), "nothing has failed yet");
+        assert!(rises(0, false) && !rises(1, true));
+        assert!(rises(0, false), "it may have been taken since the last one, and moved");
+        assert!(rises(0, true) && !rises(0, true));
+        assert!(rises(1, false) && !rises(0, true) && rises(1, true));
+        assert_eq!((renewals.lapses.get(&other), renewals.failed.len()), (None, 0));
     }
 
     #[test]

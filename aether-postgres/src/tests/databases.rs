@@ -3,14 +3,20 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use aether_core::engine::Engine;
+use aether_core::environment::Environment;
 use aether_core::payload::Payload;
-use aether_core::store::{AppendError, Created, Decision, KeyedStart, Sent, Store as _, StoreError};
+use aether_core::store::{
+    AppendError, ClaimRequest, Created, Decision, KeyedStart, Sent, Store as _, StoreError,
+};
 use aether_pg_tests::Cluster;
+use futures_util::future::BoxFuture;
+use jiff::Timestamp;
 
 use super::proxy::Proxy;
 use super::queues::queued;
 use super::writer::{append, new_run};
-use super::{LEASE, Table, at, message, names, options, request, run_id, worker};
+use super::{LEASE, Table, at, message, names, options, request, run_id, takeover, worker};
 use crate::store::PostgresStore;
 
 /// Also on a slow machine.
@@ -45,6 +51,64 @@ async fn a_worker_retires_and_a_store_closes_in_every_database() {
     assert!(store.shared.all().iter().all(|database| database.is_closed()));
 }
 
+/// The clock of this machine. Nothing is drawn.
+#[derive(Debug)]
+struct Host;
+
+impl Environment for Host {
+    fn now(&self) -> Timestamp {
+        Timestamp::now()
+    }
+
+    fn fill_random(&self, bytes: &mut [u8]) {
+        bytes.fill(7);
+    }
+
+    fn sleep_until(&self, until: Timestamp) -> BoxFuture<'static, ()> {
+        let left = Duration::try_from(until.duration_since(Timestamp::now())).unwrap_or_default();
+        Box::pin(tokio::time::sleep(left))
+    }
+}
+
+/// It sees nobody where it has not renewed, and would not renew where it sees nobody.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_idle_worker_watches_the_others_again_after_a_renewal_that_failed() {
+    for both in [false, true] {
+        let tables = [Table::lay().await, Table::lay().await];
+        let store = Arc::new(store(&tables[0].url, &tables[1].url, Duration::ZERO).await);
+        tables[1].run("run", Some("x"), 0).await;
+        let busy = "INSERT INTO workers(id, renewals, lease) VALUES ('x', 5, 3600000000)";
+        tables[1].client.batch_execute(busy).await.unwrap();
+        let builder = Engine::builder().environment(Arc::new(Host)).store(store.clone());
+        let engine = builder.lease(Duration::from_millis(400)).start().await.unwrap();
+        let id = "SELECT id FROM workers WHERE id <> 'x'";
+        let idle = worker(tables[1].client.query_typed(id, &[]).await.unwrap()[0].get(0));
+        let renews = async || {
+            let renewals = "SELECT max(renewals)::int8 FROM workers WHERE id <> 'x'";
+            let before = tables[1].number(renewals).await;
+            while tables[1].number(renewals).await < before + 2 {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        tokio::time::timeout(SOON, renews()).await.expect("it watches `x`");
+        let broken = &tables[usize::from(!both)..];
+        for table in broken {
+            table.client.batch_execute("ALTER TABLE workers RENAME TO away").await.unwrap();
+        }
+        while store.is_renewed_everywhere(&idle) {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        // Until it has looked, and seen nobody.
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        for table in broken {
+            table.client.batch_execute("ALTER TABLE away RENAME TO workers").await.unwrap();
+        }
+        tokio::time::timeout(SOON, renews()).await.expect("it watches `x` again");
+        assert!(store.is_renewed_everywhere(&idle), "both: {both}");
+        engine.shutdown().await.unwrap();
+    }
+}
+
 #[tokio::test]
 async fn a_lost_claim_is_found_while_another_database_is_away() {
     let (first, second) = (Table::lay().await, Table::lay().await);
@@ -62,6 +126,29 @@ async fn a_lost_claim_is_found_while_another_database_is_away() {
     proxies[1].cut();
     let found = tokio::time::timeout(SOON, here.claim(&request("w", 5))).await.unwrap();
     assert_eq!(names(&found.unwrap()), ["run"]);
+}
+
+/// As in one database: what is due would keep it back for as long as there is more of it than room.
+#[tokio::test]
+async fn what_a_silent_worker_holds_is_taken_before_what_is_due_in_any_database() {
+    for there in [0, 1] {
+        let tables = [Table::lay().await, Table::lay().await];
+        let store = store(&tables[0].url, &tables[1].url, Duration::from_secs(60)).await;
+        for (number, table) in tables.iter().enumerate() {
+            for run in 0..6 {
+                table.run(&format!("due-{number}-{run}"), None, run).await;
+            }
+        }
+        tables[there].run("held", Some("former"), 0).await;
+        let busy = "INSERT INTO workers(id, renewals, lease) VALUES ('former', 7, 1000000)";
+        tables[there].client.batch_execute(busy).await.unwrap();
+        for expected in [&["held", "due"][..], &["due", "due"]] {
+            let claim = ClaimRequest { limit: 2, ..takeover("w", 100, "former", 7) };
+            let leases = store.claim(claim).await.unwrap();
+            let kinds: Vec<_> = names(&leases).iter().map(|name| name.split('-').next().unwrap()).collect();
+            assert_eq!(kinds, expected, "in database {there}");
+        }
+    }
 }
 
 /// A worker that was not told of the target would lose there what it holds.
