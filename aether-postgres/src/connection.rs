@@ -67,10 +67,8 @@ impl Connection {
         // Where a server has no other isolation, the word for it must not be in the way.
         let level = if options.portable { "" } else { " ISOLATION LEVEL READ COMMITTED" };
         let prelude = pooler.then(|| format!("BEGIN{level}; {}", settings.join("; ")));
-        if !pooler {
-            settings.extend(KEEPALIVES.map(String::from));
-        }
         if !pooler && !options.portable {
+            settings.extend(KEEPALIVES.map(String::from));
             settings.push(READ_COMMITTED.into());
         }
         let (schema, portable) = (options.schema.clone(), options.portable);
