@@ -139,7 +139,6 @@ fn read(path: &str, sha256: Option<&str>) -> Result<AttachmentContent, String> {
 
 #[cfg(test)]
 mod tests {
-    #![cfg(unix)]
     #![allow(clippy::unwrap_used)]
 
     use std::fs::File;
@@ -147,6 +146,7 @@ mod tests {
 
     use super::*;
 
+    #[cfg(unix)]
     #[tokio::test]
     async fn what_is_no_file_is_an_error_and_is_not_waited_for() {
         let folder = tempfile::tempdir().unwrap();
