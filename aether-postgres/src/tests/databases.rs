@@ -93,15 +93,19 @@ async fn an_idle_worker_watches_the_others_again_after_a_renewal_that_failed() {
         tokio::time::timeout(SOON, renews()).await.expect("it watches `x`");
         let broken = &tables[usize::from(!both)..];
         for table in broken {
-            table.client.batch_execute("ALTER TABLE workers RENAME TO away").await.unwrap();
+            let refused = "ALTER TABLE workers ADD CONSTRAINT refused CHECK (id = 'x') NOT VALID";
+            table.client.batch_execute(refused).await.unwrap();
         }
-        while store.is_renewed_everywhere(&idle) {
-            tokio::time::sleep(Duration::from_millis(2)).await;
-        }
+        let fails = async {
+            while store.is_renewed_everywhere(&idle) {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        };
+        tokio::time::timeout(SOON, fails).await.expect("it is refused");
         // Until it has looked, and seen nobody.
         tokio::time::sleep(Duration::from_millis(500)).await;
         for table in broken {
-            table.client.batch_execute("ALTER TABLE away RENAME TO workers").await.unwrap();
+            table.client.batch_execute("ALTER TABLE workers DROP CONSTRAINT refused").await.unwrap();
         }
         tokio::time::timeout(SOON, renews()).await.expect("it watches `x` again");
         assert!(store.is_renewed_everywhere(&idle), "both: {both}");
