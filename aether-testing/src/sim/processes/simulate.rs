@@ -12,7 +12,7 @@ use aether_core::id::RunId;
 use aether_core::journal::event::Event;
 use aether_core::payload::Payload;
 use aether_core::store::memory::MemoryStore;
-use aether_core::store::{Append, RunFilter, Store};
+use aether_core::store::{Append, Store};
 use aether_core::workflow::Workflow;
 use jiff::Timestamp;
 
@@ -43,7 +43,7 @@ pub(crate) struct Simulated<W: Workflow> {
     pub(crate) left: BTreeSet<Doubt>,
     /// In doubt at the end.
     pub(crate) doubts: BTreeSet<Doubt>,
-    /// The journals of all runs at the end.
+    /// The journals, at the end, of the runs that have or had a call in doubt.
     pub(crate) journals: BTreeMap<RunId, Vec<Event>>,
     /// What it was kept in.
     pub(crate) store: Arc<dyn Store>,
@@ -60,7 +60,7 @@ pub(crate) struct Simulated<W: Workflow> {
 }
 
 impl<W: Workflow> Simulated<W> {
-    /// What stands in the journal of `run`.
+    /// What stands in the journal of `run`, which has or had a call in doubt.
     pub(crate) fn events_of(&self, run: &RunId) -> &[Event] {
         self.journals.get(run).map_or(&[], Vec::as_slice)
     }
@@ -209,9 +209,10 @@ impl<'a> Simulation<'a> {
     ) -> Result<Simulated<W>, SimError> {
         let doubts = doubts(&*self.store).await?;
         let mut journals = BTreeMap::new();
-        for record in self.store.runs(RunFilter::new()).await? {
-            let events = journal_of(&*self.store, &record.id).await?;
-            journals.insert(record.id, events);
+        for Doubt { run, .. } in doubts.union(&self.left) {
+            if !journals.contains_key(run) {
+                journals.insert(run.clone(), journal_of(&*self.store, run).await?);
+            }
         }
         let (streams, model_texts) = self.audit().await?;
         refuse_unanswered(self.settings, &*self.store, &report.view.run, &report.events).await?;
