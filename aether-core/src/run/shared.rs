@@ -138,7 +138,7 @@ impl EngineShared {
         self.steps.contains_key(path) || self.workflows.contains(path)
     }
 
-    /// How often the lease on `run` may have been over. What the store says of a claim after this was read, and before it
+    /// How often the lease on any of its runs may have been over. What the store says of a claim after this was read, and before it
     /// has risen, is true for as long as the lease is fresh.
     pub(super) fn lapses(&self) -> u64 {
         self.leases.breaks().saturating_add(self.store.lapses(&self.worker))

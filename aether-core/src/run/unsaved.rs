@@ -104,9 +104,7 @@ impl Run {
             self.stop(lost).await
         }
     }
-}
 
-impl Run {
     /// Notes who won.
     pub(crate) fn note_won(&self, race: WonRace) {
         self.lock().won.push(race);

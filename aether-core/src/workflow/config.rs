@@ -74,7 +74,7 @@ impl<T: Recordable + Clone + Sync> Step for ReadConfig<T> {
         file: file!(),
         line: line!(),
         class: EffectClass::Read,
-        classify: |_| ErrorClass { class: FailureClass::Permanent, retry_after: None, lost: false },
+        classify: |_| ErrorClass { class: FailureClass::Permanent, ..ErrorClass::default() },
     };
     /// Name of the type.
     type Args = String;
