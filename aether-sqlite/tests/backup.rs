@@ -377,11 +377,11 @@ async fn there_is_a_file_at_every_moment_of_a_restore() {
                 assert!(fs::metadata(&db).is_ok(), "the name was free");
             }
         });
-        for _ in 0..20 {
-            restore(&copy, &db, |_| ()).unwrap();
-        }
+        // Not judged before the watching is over: the scope would wait for it for ever.
+        let restored: Vec<_> = (0..20).map(|_| restore(&copy, &db, |_| ()).map(drop)).collect();
         is_done.store(true, Ordering::Relaxed);
         watching.join().unwrap();
+        restored.into_iter().for_each(|restored| restored.unwrap());
     });
 }
 
