@@ -14,7 +14,7 @@ use tracing::{Instrument as _, debug, error, warn};
 
 use crate::engine::admission::Admission;
 use crate::engine::adopt::park::{Held, park};
-use crate::engine::advance::completion::{RunCompletion, suspend};
+use crate::engine::advance::completion::{RunCompletion, suspend, unless_failed};
 use crate::engine::advance::drive::{DriveEnd, drive};
 use crate::engine::advance::forking::Beginning;
 use crate::engine::advance::load::{Launch, load};
@@ -41,6 +41,7 @@ use crate::vocabulary::environment::later;
 use crate::vocabulary::failure::panic_message;
 use crate::vocabulary::id::{Epoch, RunId};
 use crate::vocabulary::payload::PayloadError;
+use crate::workflow::branch::decide;
 
 /// How many claimed runs are read at the same time.
 pub(crate) const LOADS: usize = 8;
@@ -346,11 +347,26 @@ async fn conclude(
         inner.shared.gauge.lost_lease();
         return None;
     }
+    record_known(run).await;
     // Released only when nothing is on its way to the store any more, or the next owner would read a journal that still
     // grows.
     run.watermark().settled().await;
     stop_run(inner, run, fault, recorded_by).await;
     None
+}
+
+/// Records what is known of calls that were cut off with a run that is about to be released: who won, what bodies had come back
+/// with, and what was not called. Whoever goes on with the run finds it. A fault that appends no more leaves it out.
+pub(crate) async fn record_known(run: &Arc<Run>) {
+    let _goes_on_elsewhere = run.take_misfit();
+    let known = async {
+        for race in run.undecided_races() {
+            decide(run, &race).await;
+        }
+        run.append_known().await;
+        run.append_uncalled().await;
+    };
+    let _recorded_or_stopped = unless_failed(run, known).await;
 }
 
 /// Parks a run that this program's code does not fit, and releases any other. All its appends are durable or refused.
