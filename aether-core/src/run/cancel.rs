@@ -167,6 +167,8 @@ impl Run {
         state.unwinding = true;
         state.cancellation = Arc::default();
         state.history = history;
+        // What became of their losers is said with the end.
+        state.won.clear();
         state.undoing = HashMap::default();
         state.undoers = HashMap::default();
     }

@@ -213,6 +213,8 @@ pub(crate) fn launch_run(inner: &Arc<Inner>, launch: Launch) -> Option<Arc<Run>>
     if inner.let_go().has(&run.id, run.epoch) {
         return None;
     }
+    // One whose creation was refused may not have left its thread: a drain waits for it by way of this one.
+    let former = active.get_mut(&run.id).and_then(|other| other.task.take());
     // A former claim may have left `Stopped` here. Handles that see `None` wait for this claim's end.
     cell.set(None);
     if is_takeover {
@@ -224,6 +226,9 @@ pub(crate) fn launch_run(inner: &Arc<Inner>, launch: Launch) -> Option<Arc<Run>>
     let task = inner.runtime.spawn({
         let (inner, run) = (Arc::clone(inner), Arc::clone(&run));
         let advanced = async move {
+            if let Some(former) = former {
+                let _over = former.await;
+            }
             log::begun(&run, events);
             let children = Some(Arc::clone(&inner.children));
             // A fault that is there before its code runs is looked at after requests to end the run: they need no code.
