@@ -138,6 +138,8 @@ pub(super) struct State {
     pub(super) undoers: HashMap<CommandId, CommandId>,
     /// Durable waits, each with its time limit.
     pub(super) waits: BTreeMap<CommandId, Option<Timestamp>>,
+    /// The children that it waits for, each with whether it has ended in this process.
+    pub(super) awaited: HashMap<RunId, bool>,
     /// Messages that were read from the store and that no wait has taken.
     pub(super) inbox: VecDeque<Message>,
     /// Number of the newest message that ever was in `inbox`.

@@ -23,7 +23,7 @@ use crate::engine::advance::read::Unwinding;
 use crate::engine::advance::renewal::renew;
 use crate::engine::advance::unread::end_unread;
 use crate::engine::code::run_code;
-use crate::engine::inner::{Active, Inner, notify_run};
+use crate::engine::inner::{Active, Inner, notify_parent};
 use crate::journal::event::RunRequeued;
 use crate::run::append::AppendExtras;
 use crate::run::claim::Run;
@@ -327,7 +327,7 @@ async fn conclude(
     let fault = match ended {
         Ok(end) => {
             if let Some(parent) = parent_id {
-                notify_run(inner, &parent).await;
+                notify_parent(inner, &parent, &run.id).await;
             }
             log::ended(&run.id, &end);
             return Some(end);
