@@ -215,12 +215,14 @@ fn of_connection(error: &(dyn Error + 'static)) -> Option<bool> {
         | Kind::ConnectionAborted
         | Kind::BrokenPipe
         | Kind::TimedOut
-        | Kind::UnexpectedEof => Some(true),
-        Kind::ConnectionRefused
+        | Kind::UnexpectedEof
+        | Kind::WriteZero
+        | Kind::NotConnected
+        // Systems report these of open connections, too.
         | Kind::HostUnreachable
         | Kind::NetworkUnreachable
-        | Kind::NetworkDown
-        | Kind::AddrNotAvailable => Some(false),
+        | Kind::NetworkDown => Some(true),
+        Kind::ConnectionRefused | Kind::AddrNotAvailable => Some(false),
         _ => None,
     }
 }
@@ -231,4 +233,22 @@ fn known_class(error: &(dyn Error + 'static)) -> FailureClass {
         .into_iter()
         .find_map(|known| known.0(error))
         .map_or(FailureClass::Unclassified, |hints| hints.class)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_connection_that_was_not_made_lost_nothing() {
+        use io::ErrorKind as Kind;
+        let lost = |kind: Kind| of_connection(&io::Error::from(kind));
+        for kind in
+            [Kind::ConnectionReset, Kind::HostUnreachable, Kind::NetworkUnreachable, Kind::NetworkDown]
+        {
+            assert_eq!(lost(kind), Some(true), "{kind}");
+        }
+        assert_eq!(lost(Kind::ConnectionRefused), Some(false));
+        assert_eq!(lost(Kind::NotFound), None);
+    }
 }

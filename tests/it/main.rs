@@ -46,6 +46,7 @@ mod lost_claims;
 mod many_waits;
 mod marks;
 mod matters;
+mod misfits;
 mod moved_steps;
 mod names;
 mod namesakes;

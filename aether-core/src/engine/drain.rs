@@ -9,8 +9,7 @@ use std::time::Duration;
 
 use futures_util::future::{BoxFuture, Either, join, join_all, select};
 
-use crate::engine::advance::completion::unless_failed;
-use crate::engine::advance::launch::release_run;
+use crate::engine::advance::launch::{record_known, release_run};
 use crate::engine::advance::place::TakenTask;
 use crate::engine::drained::Drained;
 use crate::engine::inner::{Engine, Inner};
@@ -18,7 +17,6 @@ use crate::engine::whole::continued;
 use crate::run::claim::Run;
 use crate::run::fault::Fault;
 use crate::store::error::StoreError;
-use crate::workflow::branch::decide;
 
 /// How long a drain waits for the appends of a run that it cut off.
 pub(super) const FLUSH_PATIENCE: Duration = Duration::from_secs(5);
@@ -149,14 +147,7 @@ fn release_when_unstuck(inner: &Arc<Inner>, mut task: TakenTask) {
 /// Releases a run as soon as its appends are durable or refused. What bodies had come back with is among them: whoever goes
 /// on with the run finds it.
 async fn release_when_flushed(inner: Arc<Inner>, run: Arc<Run>) {
-    // What does not pass stops the run: then it is released without.
-    let known = async {
-        for race in run.undecided_races() {
-            decide(&run, &race).await;
-        }
-        run.append_known().await;
-    };
-    let _appended_or_stopped = unless_failed(&run, known).await;
+    record_known(&run).await;
     run.watermark().settled().await;
     release_run(&inner, &run.id, run.epoch, Fault::ShutDown { run: run.id.clone() }).await;
 }

@@ -22,6 +22,7 @@ use crate::run::fault::Fault;
 use crate::store::error::StoreError;
 use crate::stream::reader::StreamReader;
 use crate::vocabulary::contract::Status;
+use crate::vocabulary::environment::next_look;
 use crate::vocabulary::failure::Failure;
 use crate::vocabulary::id::RunId;
 use crate::vocabulary::payload::PayloadError;
@@ -232,6 +233,8 @@ impl<W> RunHandle<W> {
     /// # Errors
     /// [`StoreError`] when the store fails for good or was closed, or is out of reach while the engine is stopped.
     pub async fn end(&self) -> Result<RunEnd, StoreError> {
+        let environment = &self.inner.shared.environment;
+        let began = environment.monotonic();
         loop {
             // Registered before looking, so that an end in between is not missed.
             let changed = self.cell.changed.notified();
@@ -256,9 +259,10 @@ impl<W> RunHandle<W> {
                     Err(error) => return Err(error),
                 }
             }
-            // The run may be advanced elsewhere: look twice in each of the engine's own polls.
-            let tick = self.inner.shared.environment.sleep(self.inner.settings.poll / 2);
-            select(Box::pin(changed), tick).await;
+            // The run may be advanced elsewhere: look twice in each of the engine's own polls, and less often when it takes long.
+            let waited = environment.monotonic().saturating_sub(began);
+            let tick = next_look(waited).max(self.inner.settings.poll / 2);
+            select(Box::pin(changed), environment.sleep(tick)).await;
         }
     }
 

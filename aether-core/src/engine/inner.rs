@@ -431,6 +431,15 @@ pub(crate) async fn notify_run(inner: &Arc<Inner>, run: &RunId) {
     inner.wake_scheduler.notify_one();
 }
 
+/// As [`notify_run`], of the parent of a `child` that has ended here.
+pub(crate) async fn notify_parent(inner: &Arc<Inner>, parent: &RunId, child: &RunId) {
+    let active = inner.active().get(parent).map(|active| Arc::clone(&active.run));
+    if let Some(active) = active {
+        active.note_ended(child);
+    }
+    notify_run(inner, parent).await;
+}
+
 /// The time by the engine's clock.
 pub(crate) fn now(inner: &Inner) -> Timestamp {
     inner.shared.environment.now()

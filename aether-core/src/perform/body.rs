@@ -137,7 +137,11 @@ impl StepCall {
                 BodyOutcome::Pending(limit)
             }
             (_, ended) => match self.lack(&cx, &ended) {
-                Some(missing) => return self.unprovided(missing, cx.may_have_acted()).await,
+                Some(missing) => {
+                    // Nobody waits for a branch that has stopped its run.
+                    drop(in_flight);
+                    return self.unprovided(missing, cx.may_have_acted()).await;
+                }
                 None => ended,
             },
         };

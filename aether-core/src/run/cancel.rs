@@ -15,7 +15,7 @@ use crate::run::undoing::Undoing;
 use crate::sched::HashMap;
 use crate::step::body::Undo;
 use crate::step::cancellation::Cancellation;
-use crate::store::ledger::LedgerStatus;
+use crate::store::ledger::{LedgerEntry, LedgerStatus};
 use crate::store::streams::StreamEnd;
 use crate::vocabulary::id::{CommandId, InvocationId};
 
@@ -49,11 +49,9 @@ impl Run {
         found.retain(|(command, ..)| of(command));
         let (mut events, mut in_doubt, mut extras) = (Vec::new(), Vec::new(), AppendExtras::default());
         for (command, invocation, mut update, row) in found {
-            // A row of an earlier claim may stand for a call that was made.
-            if row.as_ref().is_some_and(|row| row.epoch == self.epoch) && self.take_uncalled(&invocation) {
+            if self.take_uncalled(&invocation, row.as_ref()) {
                 (update.status, update.committed) = (LedgerStatus::Failed, true);
-                let (decision, actor) = (InvocationDecision::DidNotHappen, "engine: abandoned".into());
-                events.push(InvocationResolved { command, invocation, decision, actor, resend: None }.into());
+                events.push(not_called(command, invocation, "engine: abandoned"));
             } else {
                 in_doubt.push(InvocationAbandoned { command, invocation }.into());
             }
@@ -95,10 +93,39 @@ impl Run {
         state.obligations.invocations().iter().any(of)
     }
 
-    fn take_uncalled(&self, invocation: &InvocationId) -> bool {
+    /// Whether a call was dropped between its intent, which has this `row`, and its body; answered so once. A row of an earlier
+    /// claim may stand for a call that was made.
+    fn take_uncalled(&self, invocation: &InvocationId, row: Option<&LedgerEntry>) -> bool {
+        if row.is_none_or(|row| row.epoch != self.epoch) {
+            return false;
+        }
         let uncalled = &mut self.lock().uncalled;
         let found = uncalled.iter().position(|uncalled| uncalled == invocation);
         found.map(|found| uncalled.swap_remove(found)).is_some()
+    }
+
+    /// Records of calls that were dropped between their intents and their bodies that they were not made. Nobody advances the
+    /// run any more. Of a branch that lost a race, that is said in one append with who won.
+    pub(crate) async fn append_uncalled(&self) {
+        let mut open = self.with_obligations(|obligations| obligations.invocations());
+        open.retain(|(command, _)| self.has_uncalled(command) && !self.has_lost_undecided(command));
+        if open.is_empty() {
+            return;
+        }
+        // An intent that is still queued has no row yet.
+        self.durable_so_far().await;
+        for (command, invocation) in open {
+            let key = self.key_of(&invocation);
+            let row = self.insist(|| self.shared.store.entry(&self.id, &key)).await;
+            if !self.take_uncalled(&invocation, row.as_ref()) {
+                continue;
+            }
+            let mut update = self.in_doubt(&invocation);
+            (update.status, update.committed) = (LedgerStatus::Failed, true);
+            let ledger = row.filter(|row| !row.committed).map(|_| update).into_iter().collect();
+            let events = vec![not_called(command, invocation, "engine: released")];
+            self.append(events, AppendExtras { ledger, ..AppendExtras::default() });
+        }
     }
 
     /// What an append says of the commands that `of` holds for and that have no outcome: what they sent to streams does not
@@ -140,6 +167,8 @@ impl Run {
         state.unwinding = true;
         state.cancellation = Arc::default();
         state.history = history;
+        // What became of their losers is said with the end.
+        state.won.clear();
         state.undoing = HashMap::default();
         state.undoers = HashMap::default();
     }
@@ -174,4 +203,10 @@ impl Run {
     pub(crate) fn undo_of(&self, command: &CommandId) -> Option<Undo> {
         self.lock().undos.get(command).cloned()
     }
+}
+
+/// Says of a call that it was not made.
+fn not_called(command: CommandId, invocation: InvocationId, actor: &str) -> Event {
+    let (decision, actor) = (InvocationDecision::DidNotHappen, actor.into());
+    InvocationResolved { command, invocation, decision, actor, resend: None }.into()
 }

@@ -21,6 +21,7 @@ use crate::journal::spending::Spending;
 use crate::policy::replay::Mode;
 use crate::run::came_back::CameBack;
 use crate::run::fault::{CommandSummary, Fault};
+use crate::run::log;
 use crate::run::next_generation::NextGeneration;
 use crate::run::shared::EngineShared;
 use crate::run::undoing::{Deciding, Undoing};
@@ -109,6 +110,8 @@ pub(super) struct State {
     pub(super) beginning: usize,
     /// The engine is shutting down: what is in flight may finish, and nothing new starts.
     pub(super) stopping: bool,
+    /// Why its code cannot go on: what is in flight may finish, and nothing new starts.
+    pub(super) misfit: Option<Box<Fault>>,
     /// The run is being cancelled: what is in flight may finish, and nothing new starts.
     pub(super) cancelling: bool,
     /// The workflow has ended, and its steps are being undone.
@@ -135,6 +138,8 @@ pub(super) struct State {
     pub(super) undoers: HashMap<CommandId, CommandId>,
     /// Durable waits, each with its time limit.
     pub(super) waits: BTreeMap<CommandId, Option<Timestamp>>,
+    /// The children that it waits for, each with whether it has ended in this process.
+    pub(super) awaited: HashMap<RunId, bool>,
     /// Messages that were read from the store and that no wait has taken.
     pub(super) inbox: VecDeque<Message>,
     /// Number of the newest message that ever was in `inbox`.
@@ -233,10 +238,29 @@ impl Run {
     }
 
     /// Stops the run. Only the first fault is kept: the later ones follow from it.
+    ///
+    /// One that says nothing of the store cuts nothing off that is in flight: other branches may be in the middle of calls, whose
+    /// outcomes would be unknown. Before all that is recorded fits, nothing is.
     pub(crate) fn fail(&self, fault: impl Into<Fault>) {
-        let _first = self.fault.set(fault.into());
+        let fault = fault.into();
+        let mut state = self.lock();
+        let waits = fault.lets_finish() && self.mode != Mode::Verify && state.history.is_proven();
+        if waits {
+            if state.misfit.is_none() {
+                tracing::warn!(target: log::RUN, run = %self.id, %fault, "run cannot go on here; what is in flight may finish");
+            }
+            state.misfit.get_or_insert_with(|| Box::new(fault));
+        } else {
+            let _first = self.fault.set(fault);
+        }
+        drop(state);
         // After the fault is set: the driver looks for it when it is woken.
         self.root.wake();
+    }
+
+    /// The fault for which the run waits only for what is in flight; returned once.
+    pub(crate) fn take_misfit(&self) -> Option<Fault> {
+        self.lock().misfit.take().map(|fault| *fault)
     }
 
     /// Stops the run and never returns, so that the workflow's code does not continue after a fault.
@@ -405,10 +429,14 @@ impl Run {
         Rest::Waiting { until, on: state.waits.keys().cloned().collect() }
     }
 
-    /// Whether the engine is shutting down and nothing is in flight.
-    pub(crate) fn may_stop(&self) -> bool {
-        let state = self.lock();
-        state.stopping && state.in_flight == 0
+    /// Why the run is to be released now, where it is to start nothing new and nothing is in flight any more.
+    pub(crate) fn stops(&self) -> Option<Fault> {
+        let mut state = self.lock();
+        if state.in_flight > 0 {
+            return None;
+        }
+        let misfit = state.misfit.take().map(|fault| *fault);
+        misfit.or_else(|| state.stopping.then(|| Fault::ShutDown { run: self.id.clone() }))
     }
 
     /// Drops what history holds of branches that lost a race before they requested it.
@@ -492,12 +520,12 @@ impl Run {
         with(&mut self.lock().obligations)
     }
 
-    /// Never returns in a run that is being stopped or cancelled: nothing new may start, and what is in flight in other
-    /// branches goes on. The driver ends the run when nothing is in flight any more.
+    /// Never returns in a run that is being stopped or cancelled, or whose code cannot go on: nothing new may start, and what is
+    /// in flight in other branches goes on. The driver ends the run when nothing is in flight any more.
     pub(crate) async fn still_open(&self) {
         let closed = {
             let state = self.lock();
-            state.stopping || state.cancelling
+            state.stopping || state.cancelling || state.misfit.is_some()
         };
         if closed && mutated("a-new-command-ends-the-run") && !self.is_cancelling() {
             return self.stop(Fault::ShutDown { run: self.id.clone() }).await;

@@ -387,6 +387,12 @@ impl Fault {
         }
     }
 
+    /// Whether what is in flight in other branches may finish before the run stops: nothing is wrong with its claim or with the
+    /// store, so that its outcomes can be recorded.
+    pub(crate) fn lets_finish(&self) -> bool {
+        self.needs_other_code() || matches!(self, Self::OverLimit { .. } | Self::Forbidden { .. })
+    }
+
     /// Both places at which code and history differ, where they are known.
     pub(crate) fn sides(&self) -> (Option<ParkedAt>, Option<ParkedAt>) {
         let side =

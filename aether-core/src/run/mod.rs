@@ -4,6 +4,7 @@
 //! below.
 
 pub(crate) mod append;
+pub(crate) mod awaited_children;
 pub(crate) mod branches;
 pub(crate) mod budgets;
 pub(crate) mod came_back;

@@ -13,7 +13,8 @@ use crate::sched::HashMap;
 use crate::store::api::Store;
 use crate::store::append::StoredEffect;
 use crate::store::error::StoreError;
-use crate::store::ledger::LedgerEntry;
+use crate::store::ledger::{LedgerEntry, LedgerStatus};
+use crate::store::pages::{PAGE, Pages};
 use crate::store::records::RunRecord;
 use crate::vocabulary::id::RunId;
 use crate::vocabulary::payload::{Payload, hex};
@@ -193,6 +194,33 @@ pub async fn complete(store: &dyn Store, run: &RunId, rows: &mut [LedgerEntry]) 
             Some(Ok(value)) => row.result = Some(value),
             Some(Err(error)) => row.error = Some(error),
             None => {}
+        }
+    }
+    complete_from_journal(store, run, rows).await
+}
+
+/// Fills in what only the journal has: large results of calls whose outcome became known when their run, or their branch, was
+/// over already.
+async fn complete_from_journal(
+    store: &dyn Store,
+    run: &RunId,
+    rows: &mut [LedgerEntry],
+) -> Result<(), StoreError> {
+    let lacks = |row: &LedgerEntry| {
+        let has_returned = matches!(row.status, LedgerStatus::Succeeded | LedgerStatus::Confirmed);
+        has_returned && row.committed && row.result.is_none() && row.error.is_none()
+    };
+    if !rows.iter().any(lacks) {
+        return Ok(());
+    }
+    let mut pages = Pages::new(store, run, 0, PAGE);
+    while let Some(frames) = pages.next().await? {
+        for event in events(store, run, &frames).await? {
+            let Event::ToolInvocationFinished(finished) = event else { continue };
+            if let Some(row) = rows.iter_mut().find(|row| row.invocation == finished.invocation && lacks(row))
+            {
+                (row.result, row.error) = (finished.result, finished.error);
+            }
         }
     }
     Ok(())

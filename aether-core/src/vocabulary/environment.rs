@@ -59,6 +59,12 @@ pub trait Environment: Send + Sync + Debug + 'static {
 /// How far the clocks of two workers may be apart. What lies further ahead was written by a clock that was set back since.
 pub(crate) const CLOCKS_APART: Duration = Duration::from_secs(60);
 
+/// How long who has waited for so long, for what comes without a word, waits until it looks again: a tenth of that, a second at
+/// most. So it comes a tenth later than it could, and those that wait for long ask seldom.
+pub(crate) fn next_look(waited: Duration) -> Duration {
+    (waited / 10).min(Duration::from_secs(1))
+}
+
 /// `at` plus `wait`, at most the last instant a timestamp can hold.
 pub(crate) fn later(at: Timestamp, wait: Duration) -> Timestamp {
     at.saturating_add(wait).unwrap_or(Timestamp::MAX)

@@ -70,11 +70,11 @@ async fn what_changes_while_somebody_is_busy_comes_when_they_are_not() {
     shop.complaint("complaint-7").await;
     open(&browser, &visitor, "/inbox").await;
     page.wait().for_element(Locator::Css("html[data-live=on]")).await.unwrap();
-    page.execute("document.querySelectorAll('#list details').forEach(d => { d.open = true })", vec![])
-        .await
-        .unwrap();
-    let reason = page.find(Locator::Css("#list [name=reason]")).await.unwrap();
-    reason.send_keys("because").await.unwrap();
+    let script = "document.querySelectorAll('#list details').forEach(d => { d.open = true });
+        document.querySelector('#list [name=reason]').focus();
+        return document.activeElement.name";
+    assert_eq!(page.execute(script, vec![]).await.unwrap(), Value::from("reason"));
+    page.active_element().await.unwrap().send_keys("because").await.unwrap();
     shop.complaint("complaint-8").await;
     page.wait().for_element(Locator::Css("html[data-stale]")).await.unwrap();
     let says = page.find(Locator::Css(".stale")).await.unwrap().is_displayed().await.unwrap();

@@ -342,7 +342,7 @@ pub(crate) async fn unless_failed<T>(run: &Run, work: impl Future<Output = T>) -
             return Poll::Ready(Ok(done));
         }
         let broken = broken.as_mut().poll(cx).map(Fault::Append);
-        match (run.fault(), broken) {
+        match (run.fault().or_else(|| run.take_misfit()), broken) {
             (Some(fault), _) | (None, Poll::Ready(fault)) => Poll::Ready(Err(DriveEnd::Fault(fault))),
             (None, Poll::Pending) => Poll::Pending,
         }

@@ -77,10 +77,11 @@ impl Wake for WakeFlag {
 /// 2. A request to stop, terminate or cancel. Before the workflow is polled, so that a run whose code no longer fits its
 ///    history can still be ended; unless it has a fault already, which exit 3 returns.
 /// 3. A fault, then a permanent failure. Both park the command that raised them for ever, so the workflow looks pending.
-///    Any later exit would take it for waiting.
+///    Any later exit would take it for waiting. A fault that lets what is in flight finish is no exit yet: it is returned by
+///    8, and by 5 where the workflow ends meanwhile.
 /// 4. A cancellation that was accepted before. It outranks what the workflow returns meanwhile: a workflow that reacts to
 ///    its cancelled steps must not turn the cancellation into a success.
-/// 5. The workflow's own end, its wish to continue as new, or that it waits for something that is no effect.
+/// 5. The workflow's own end, or its wish to continue as new.
 /// 6. A wake during the poll. Part of the workflow was not reached yet: `each` polls a limited number of branches at a
 ///    time, and a branch that takes a recorded result wakes the branch whose result is next. Exits 7 and 9 judge the
 ///    whole and would judge too early.
@@ -126,6 +127,9 @@ pub(crate) async fn drive(run: &Arc<Run>, body: BoxFuture<'static, Completion>) 
             }
         };
         // 3
+        if matches!(polled, Ok(Poll::Pending)) && takes_stray() && cancelling.is_none() {
+            run.fail(Fault::StrayAwait { run: run.id.clone(), workflow: run.def.name.into() });
+        }
         if let Some(fault) = run.fault() {
             return Poll::Ready(DriveEnd::Fault(fault));
         }
@@ -138,15 +142,15 @@ pub(crate) async fn drive(run: &Arc<Run>, body: BoxFuture<'static, Completion>) 
             return cancelling.poll(run, ended, cx);
         }
         // 5
+        let ended = run.next_generation().is_some() || !matches!(polled, Ok(Poll::Pending));
+        if ended && let Some(misfit) = run.take_misfit() {
+            return Poll::Ready(DriveEnd::Fault(misfit));
+        }
         if let Some(next) = run.next_generation() {
             return Poll::Ready(DriveEnd::Renewed(next.clone()));
         }
         match polled {
             Ok(Poll::Ready(completion)) => return Poll::Ready(DriveEnd::Done(completion)),
-            Ok(Poll::Pending) if takes_stray() => {
-                let (run, workflow) = (run.id.clone(), run.def.name.into());
-                return Poll::Ready(DriveEnd::Fault(Fault::StrayAwait { run, workflow }));
-            }
             Ok(Poll::Pending) => {}
             Err(panic) => {
                 // It is recorded, logged and compared with what was recorded.
@@ -205,6 +209,8 @@ pub(crate) async fn drive(run: &Arc<Run>, body: BoxFuture<'static, Completion>) 
         }
     })
     .await;
+    // What else ended it outranks that its code could not go on.
+    let _outranked = run.take_misfit();
     // What is in flight is code of steps, which is never silenced.
     let resumes = matches!(end, DriveEnd::Suspended { .. } | DriveEnd::Fault(_)) && !run.has_in_flight();
     released.store(resumes, Ordering::Relaxed);
@@ -245,8 +251,8 @@ fn check_requests(
     cancelling: &mut Option<Cancelling>,
     cx: &mut Context<'_>,
 ) -> Option<DriveEnd> {
-    if run.may_stop() {
-        return Some(DriveEnd::Fault(Fault::ShutDown { run: run.id.clone() }));
+    if let Some(fault) = run.stops() {
+        return Some(DriveEnd::Fault(fault));
     }
     if let Some(message) = run.take_message(TERMINATE) {
         return Some(DriveEnd::Terminated { request: request_in(&message), message });

@@ -14,7 +14,7 @@ use tracing::{Instrument as _, debug, error, warn};
 
 use crate::engine::admission::Admission;
 use crate::engine::adopt::park::{Held, park};
-use crate::engine::advance::completion::{RunCompletion, suspend};
+use crate::engine::advance::completion::{RunCompletion, suspend, unless_failed};
 use crate::engine::advance::drive::{DriveEnd, drive};
 use crate::engine::advance::forking::Beginning;
 use crate::engine::advance::load::{Launch, load};
@@ -23,7 +23,7 @@ use crate::engine::advance::read::Unwinding;
 use crate::engine::advance::renewal::renew;
 use crate::engine::advance::unread::end_unread;
 use crate::engine::code::run_code;
-use crate::engine::inner::{Active, Inner, notify_run};
+use crate::engine::inner::{Active, Inner, notify_parent};
 use crate::journal::event::RunRequeued;
 use crate::run::append::AppendExtras;
 use crate::run::claim::Run;
@@ -41,6 +41,7 @@ use crate::vocabulary::environment::later;
 use crate::vocabulary::failure::panic_message;
 use crate::vocabulary::id::{Epoch, RunId};
 use crate::vocabulary::payload::PayloadError;
+use crate::workflow::branch::decide;
 
 /// How many claimed runs are read at the same time.
 pub(crate) const LOADS: usize = 8;
@@ -212,6 +213,8 @@ pub(crate) fn launch_run(inner: &Arc<Inner>, launch: Launch) -> Option<Arc<Run>>
     if inner.let_go().has(&run.id, run.epoch) {
         return None;
     }
+    // One whose creation was refused may not have left its thread: a drain waits for it by way of this one.
+    let former = active.get_mut(&run.id).and_then(|other| other.task.take());
     // A former claim may have left `Stopped` here. Handles that see `None` wait for this claim's end.
     cell.set(None);
     if is_takeover {
@@ -223,6 +226,9 @@ pub(crate) fn launch_run(inner: &Arc<Inner>, launch: Launch) -> Option<Arc<Run>>
     let task = inner.runtime.spawn({
         let (inner, run) = (Arc::clone(inner), Arc::clone(&run));
         let advanced = async move {
+            if let Some(former) = former {
+                let _over = former.await;
+            }
             log::begun(&run, events);
             let children = Some(Arc::clone(&inner.children));
             // A fault that is there before its code runs is looked at after requests to end the run: they need no code.
@@ -321,7 +327,7 @@ async fn conclude(
     let fault = match ended {
         Ok(end) => {
             if let Some(parent) = parent_id {
-                notify_run(inner, &parent).await;
+                notify_parent(inner, &parent, &run.id).await;
             }
             log::ended(&run.id, &end);
             return Some(end);
@@ -346,11 +352,26 @@ async fn conclude(
         inner.shared.gauge.lost_lease();
         return None;
     }
+    record_known(run).await;
     // Released only when nothing is on its way to the store any more, or the next owner would read a journal that still
     // grows.
     run.watermark().settled().await;
     stop_run(inner, run, fault, recorded_by).await;
     None
+}
+
+/// Records what is known of calls that were cut off with a run that is about to be released: who won, what bodies had come back
+/// with, and what was not called. Whoever goes on with the run finds it. A fault that appends no more leaves it out.
+pub(crate) async fn record_known(run: &Arc<Run>) {
+    let _goes_on_elsewhere = run.take_misfit();
+    let known = async {
+        for race in run.undecided_races() {
+            decide(run, &race).await;
+        }
+        run.append_known().await;
+        run.append_uncalled().await;
+    };
+    let _recorded_or_stopped = unless_failed(run, known).await;
 }
 
 /// Parks a run that this program's code does not fit, and releases any other. All its appends are durable or refused.

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use crate::engine::inner::{Inner, notify_run, now};
+use crate::engine::inner::{Inner, notify_parent, now};
 use crate::inbox::decisions::EndRequest;
 use crate::inbox::topics::TERMINATE;
 use crate::journal::event::{Event, RunCancelled, RunTerminated};
@@ -31,7 +31,7 @@ pub(super) async fn end_unread(inner: &Arc<Inner>, run: &RunRecord, fault: &Faul
         Ok(None) => false,
         Ok(Some(end)) => {
             if let Some(parent) = &run.parent {
-                notify_run(inner, parent).await;
+                notify_parent(inner, parent, &run.id).await;
             }
             log::ended(&run.id, &end);
             inner.cell(&run.id).set(Some(end));

@@ -5,7 +5,9 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use futures_util::StreamExt as _;
 use futures_util::future::select;
+use futures_util::stream;
 use jiff::Timestamp;
 
 use crate::engine::inner::{Inner, now};
@@ -19,6 +21,8 @@ use crate::vocabulary::payload::Payload;
 
 /// How many records are read at a time.
 const BATCH: usize = 256;
+/// How many of them are completed at a time: each is written by itself, and a store writes what comes together at once.
+const AT_ONCE: usize = 16;
 /// How often records are looked for that a clock put far off.
 const SEARCH: Duration = Duration::from_secs(300);
 /// What is due later than this is looked at then. Those before it begin, or the next start with their key brings them back.
@@ -68,13 +72,17 @@ async fn look(inner: &Arc<Inner>, poll: Duration) -> Result<Option<Timestamp>, S
         let page = inner.shared.store.due_starts(query.clone()).await?;
         let is_last = page.len() < BATCH;
         query.after = page.last().map(|last| (last.due_at, last.name.clone()));
-        for start in page {
-            if start.due_at > now(inner) {
-                return Ok(Some(start.due_at));
-            }
+        let now = now(inner);
+        let next = page.iter().map(|start| start.due_at).find(|due_at| *due_at > now);
+        let due = page.into_iter().take_while(|start| start.due_at <= now);
+        let completed = stream::iter(due).for_each_concurrent(AT_ONCE, async |start| {
             if let Err(error) = complete_due(inner, &start).await {
                 tracing::warn!(target: "aether::engine", name = start.name, %error, "cannot complete a keyed start yet");
             }
+        });
+        completed.await;
+        if next.is_some() {
+            return Ok(next);
         }
         if is_last || !inner.takes_runs() {
             return Ok(None);

@@ -234,7 +234,7 @@ impl Stage {
         }
         match answered {
             Some(answered) => Scene::Answered(answered),
-            None => match run.fault() {
+            None => match run.fault().or_else(|| run.take_misfit()) {
                 Some(fault) => Scene::Stopped(fault.to_string()),
                 None => Scene::Waits,
             },

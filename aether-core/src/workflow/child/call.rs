@@ -15,6 +15,7 @@ use crate::journal::event::{
 };
 use crate::journal::history::record::{CommandDetails, CommandRecord, RecordedResult};
 use crate::run::append::AppendExtras;
+use crate::run::awaited_children::AwaitedChild;
 use crate::run::budgets::{Grant, GrantTo};
 use crate::run::claim::Run;
 use crate::run::fault::CommandSummary;
@@ -437,6 +438,7 @@ fn inject(run: &Run, command: &CommandId, name: &str, record: &CommandRecord, re
 
 /// Waits durably for the end of a child, here or in another process.
 async fn wait_for(run: &Arc<Run>, command: &CommandId, children: &dyn Children, child: &RunId) -> ChildEnd {
+    let mut awaited = AwaitedChild::new(run, child);
     loop {
         // Only its own parent is told of a child's end: a fork looks for the end of a child that it took over.
         let look_again = run.took_over().then(|| later(run.now(), LOOK_AGAIN));
@@ -446,19 +448,19 @@ async fn wait_for(run: &Arc<Run>, command: &CommandId, children: &dyn Children, 
         let notified = run.notified();
         // Not suspended while looking. An end that came before this worker claimed the run has notified no one here: only
         // this look finds it, and a suspension would cut the look off.
-        let looked = {
+        if awaited.is_time() {
             let _look = run.look();
-            run.insist(|| children.ended(child.clone())).await
-        };
-        match looked {
-            Some(end) => return end,
-            None => match look_again {
-                None => notified.await,
-                Some(due) => {
-                    let due = run.shared.environment.sleep_until(due);
-                    let _either = futures_util::future::select(std::pin::pin!(notified), due).await;
-                }
-            },
+            if let Some(end) = run.insist(|| children.ended(child.clone())).await {
+                return end;
+            }
+            awaited.goes_on();
+        }
+        match look_again {
+            None => notified.await,
+            Some(due) => {
+                let due = run.shared.environment.sleep_until(due);
+                let _either = futures_util::future::select(std::pin::pin!(notified), due).await;
+            }
         }
         drop(waiting);
     }
