@@ -21,7 +21,6 @@ use crate::journal::spending::Spending;
 use crate::policy::replay::Mode;
 use crate::run::came_back::CameBack;
 use crate::run::fault::{CommandSummary, Fault};
-use crate::run::log;
 use crate::run::next_generation::NextGeneration;
 use crate::run::shared::EngineShared;
 use crate::run::undoing::{Deciding, Undoing};
@@ -247,7 +246,7 @@ impl Run {
         let waits = fault.lets_finish() && self.mode != Mode::Verify && state.history.is_proven();
         if waits {
             if state.misfit.is_none() {
-                tracing::warn!(target: log::RUN, run = %self.id, %fault, "run cannot go on here; what is in flight may finish");
+                tracing::warn!(target: "aether::run", run = %self.id, %fault, "run cannot go on here; what is in flight may finish");
             }
             state.misfit.get_or_insert_with(|| Box::new(fault));
         } else {
