@@ -284,8 +284,10 @@ impl Store for PostgresStore {
     fn retire(&self, worker: &WorkerId) -> BoxFuture<'_, Result<(), StoreError>> {
         let worker = worker.clone();
         Box::pin(async move {
+            let retired = all!(self, |db| db.retire(&worker));
+            // Behind the databases: a renewal that was still under way is noted by then.
             self.shared.forget_worker(&worker);
-            all!(self, |db| db.retire(&worker))
+            retired
         })
     }
 

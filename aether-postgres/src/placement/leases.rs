@@ -21,27 +21,54 @@ const REST: Duration = Duration::from_secs(1);
 
 /// The renewals that this process has made.
 #[derive(Debug, Default)]
-pub(crate) struct Renewals {
-    /// The highest number of each worker.
-    numbers: HashMap<WorkerId, i64>,
-    /// Where the last renewal of a worker failed.
-    failed: HashSet<(WorkerId, usize)>,
-    /// How often one of a worker failed in one of the databases, or succeeded there again.
-    lapses: HashMap<WorkerId, u64>,
+pub(crate) struct Renewals(HashMap<WorkerId, Renewing>);
+
+/// The renewals of one worker.
+#[derive(Debug, Default)]
+struct Renewing {
+    /// Its highest number.
+    number: i64,
+    /// Where the last one failed.
+    failed: HashSet<usize>,
+    /// How often one failed in one of the databases, or succeeded there again.
+    lapses: u64,
+    /// When the last one was answered, and the lease that it was for.
+    last: Option<(Instant, Duration)>,
+}
+
+impl Renewing {
+    /// A renewal in a database has succeeded, or not.
+    fn note(&mut self, database: usize, succeeded: bool) {
+        let was_held = succeeded && !self.failed.remove(&database);
+        if !succeeded {
+            self.failed.insert(database);
+        }
+        if !was_held {
+            self.lapses = self.lapses.saturating_add(1);
+        }
+    }
+
+    /// How long ago it renewed, in leases.
+    fn age(&self, now: Instant) -> f64 {
+        let age = |(at, lease): (Instant, Duration)| {
+            now.saturating_duration_since(at).as_secs_f64() / lease.as_secs_f64()
+        };
+        self.last.map_or(f64::INFINITY, age)
+    }
 }
 
 impl Renewals {
-    /// A renewal of a worker in a database has succeeded, or not.
-    fn note(&mut self, worker: &WorkerId, database: usize, succeeded: bool) {
-        let place = (worker.clone(), database);
-        let was_held = succeeded && !self.failed.remove(&place);
-        if !succeeded {
-            self.failed.insert(place);
-        }
-        if !was_held {
-            let lapses = self.lapses.entry(worker.clone()).or_default();
-            *lapses = lapses.saturating_add(1);
-        }
+    fn of(&self, worker: &WorkerId) -> Option<&Renewing> {
+        self.0.get(worker)
+    }
+
+    /// Whether no worker of this process could renew in a database. One that has not renewed for a lease says nothing of it
+    /// any more: it may have ended in whatever way.
+    fn is_blind(&self, database: usize, now: Instant) -> bool {
+        let failed = |of: &Renewing| of.failed.contains(&database);
+        // As old as a success is in which two renewals came late.
+        let can = self.0.values().any(|of| !failed(of) && of.age(now) <= 0.5);
+        !can && self.0.values().any(|of| failed(of) && of.age(now) <= 1.0)
     }
 }
 
@@ -98,7 +125,7 @@ impl Shared {
         if !self.is_sharded() {
             return self.home().renew(worker, lease, noticed).await;
         }
-        let number = self.renewals().numbers.get(worker).map_or(0, |number| number.saturating_add(1));
+        let number = self.renewals().of(worker).map_or(0, |known| known.number.saturating_add(1));
         let time = (lease / 8).min(REACH);
         let renew = |database: &std::sync::Arc<Database>| {
             let database = database.clone();
@@ -106,14 +133,15 @@ impl Shared {
         };
         let answers = join_all(self.all().iter().map(renew)).await;
         let mut renewals = self.renewals();
+        let known = renewals.0.entry(worker.clone()).or_default();
+        known.last = Some((Instant::now(), lease));
         let (mut lost, mut failure, mut reached) = (Vec::new(), None, false);
         for (number, answer) in answers.into_iter().enumerate() {
-            renewals.note(worker, number, answer.is_ok());
+            known.note(number, answer.is_ok());
             match answer {
                 Ok((count, runs)) => {
                     reached = true;
-                    let highest = renewals.numbers.entry(worker.clone()).or_default();
-                    *highest = count.max(*highest);
+                    known.number = count.max(known.number);
                     lost.extend(runs);
                 }
                 Err(error) => {
@@ -158,37 +186,35 @@ impl Shared {
             return true;
         }
         let number = self.map.spot(crate::shard::shard(run)).database;
-        !self.renewals().failed.contains(&(worker.clone(), number))
+        self.renewals().of(worker).is_none_or(|known| !known.failed.contains(&number))
     }
 
     /// See [`Store::is_renewed_everywhere`](aether_core::store::Store::is_renewed_everywhere).
     pub(crate) fn is_renewed_everywhere(&self, worker: &WorkerId) -> bool {
-        self.renewals().failed.iter().all(|(failed, _)| failed != worker)
+        self.renewals().of(worker).is_none_or(|known| known.failed.is_empty())
     }
 
     /// See [`Store::lapses`](aether_core::store::Store::lapses).
     pub(crate) fn lapses(&self, worker: &WorkerId) -> u64 {
-        self.renewals().lapses.get(worker).copied().unwrap_or(0)
+        self.renewals().of(worker).map_or(0, |known| known.lapses)
     }
 
     /// The worker has retired.
     pub(crate) fn forget_worker(&self, worker: &WorkerId) {
-        let mut renewals = self.renewals();
-        renewals.numbers.remove(worker);
-        renewals.failed.retain(|(known, _)| known != worker);
-        renewals.lapses.remove(worker);
+        self.renewals().0.remove(worker);
     }
 
-    /// Workers that hold runs. A database where no worker of this process could renew is left out: in the same time the
-    /// others may not have been able to, either.
+    /// Workers that hold runs. A database where no worker of this process can renew is left out: in the same time the others
+    /// may not have been able to, either.
     pub(crate) async fn workers(&self) -> Result<Vec<WorkerRecord>, StoreError> {
         if !self.is_sharded() {
             return self.home().workers().await;
         }
-        let failed: HashSet<usize> = self.renewals().failed.iter().map(|(_, number)| *number).collect();
+        let blind = |number: usize| self.renewals().is_blind(number, Instant::now());
+        let seen: Vec<_> = self.reachable().into_iter().filter(|(number, _)| !blind(*number)).collect();
         let (mut workers, mut failure): (BTreeMap<String, WorkerRecord>, _) = (BTreeMap::new(), None);
         let mut answered = false;
-        for (_, database) in self.reachable().into_iter().filter(|(number, _)| !failed.contains(number)) {
+        for (_, database) in seen {
             match in_time(database, REACH, database.workers()).await {
                 Ok(there) => {
                     answered = true;
@@ -392,19 +418,37 @@ mod tests {
     /// A look at a run in one database is older than a lapse in another one, to which the run is moved.
     #[test]
     fn a_lapse_in_any_database_is_one_more_of_the_worker() {
-        let (worker, other) = (WorkerId::from("w".to_owned()), WorkerId::from("v".to_owned()));
-        let (mut renewals, mut before) = (Renewals::default(), 0);
+        let (mut renewals, mut before) = (Renewing::default(), 0);
         let mut rises = |database, succeeded| {
-            renewals.note(&worker, database, succeeded);
-            let now = renewals.lapses.get(&worker).copied().unwrap_or(0);
-            std::mem::replace(&mut before, now) < now
+            renewals.note(database, succeeded);
+            std::mem::replace(&mut before, renewals.lapses) < renewals.lapses
         };
         assert!(!rises(0, true) && !rises(1, true), "nothing has failed yet");
         assert!(rises(0, false) && !rises(1, true));
         assert!(rises(0, false), "it may have been taken since the last one, and moved");
         assert!(rises(0, true) && !rises(0, true));
         assert!(rises(1, false) && !rises(0, true) && rises(1, true));
-        assert_eq!((renewals.lapses.get(&other), renewals.failed.len()), (None, 0));
+        assert_eq!(renewals.failed.len(), 0);
+    }
+
+    #[test]
+    fn a_database_is_left_out_while_a_worker_fails_there_and_none_succeeds() {
+        const LEASE: Duration = Duration::from_secs(60);
+        let (mut renewals, now) = (Renewals::default(), Instant::now() + LEASE * 10);
+        let mut renews = |name: &str, ago: Duration, fails: bool| {
+            let known = renewals.0.entry(WorkerId::from(name.to_owned())).or_default();
+            known.last = Some((now - ago, LEASE));
+            known.note(0, true);
+            known.note(1, !fails);
+            (renewals.is_blind(0, now), renewals.is_blind(1, now))
+        };
+        assert_eq!(renews("a", LEASE / 4, true), (false, true));
+        assert_eq!(renews("b", LEASE / 4, false), (false, false), "it could have renewed there");
+        assert_eq!(renews("b", LEASE * 3 / 4, false), (false, true), "that was long ago");
+        assert_eq!(renews("b", LEASE / 4, true), (false, true));
+        assert_eq!(renews("a", LEASE * 2, true), (false, true));
+        assert_eq!(renews("b", LEASE * 2, true), (false, false), "they have ended without a word");
+        assert_eq!(renews("c", LEASE / 4, false), (false, false));
     }
 
     #[test]

@@ -113,6 +113,28 @@ async fn an_idle_worker_watches_the_others_again_after_a_renewal_that_failed() {
     }
 }
 
+/// Of several engines in one process, the one that cannot renew somewhere hides nobody from the others.
+#[tokio::test]
+async fn a_worker_that_cannot_renew_hides_no_database_from_another_one_of_its_process() {
+    let tables = [Table::lay().await, Table::lay().await];
+    let store = store(&tables[0].url, &tables[1].url, Duration::ZERO).await;
+    tables[1].run("run", Some("x"), 0).await;
+    let refused = "INSERT INTO workers(id, renewals, lease) VALUES ('x', 5, 1000000);
+        ALTER TABLE workers ADD CONSTRAINT refused CHECK (id <> 'refused')";
+    tables[1].client.batch_execute(refused).await.unwrap();
+    let sees = async || store.workers().await.unwrap().into_iter().map(|seen| seen.id).collect::<Vec<_>>();
+    let (refused, other) = (worker("refused"), worker("other"));
+    store.renew(&refused, LEASE, Vec::new()).await.unwrap();
+    assert!(!store.is_renewed_everywhere(&refused));
+    assert_eq!(sees().await, [], "nobody could renew there");
+    store.renew(&other, LEASE, Vec::new()).await.unwrap();
+    assert!(store.is_renewed_everywhere(&other));
+    assert_eq!(sees().await, [worker("x")]);
+    store.retire(&refused).await.unwrap();
+    assert_eq!(sees().await, [worker("x")]);
+    store.close().await.unwrap();
+}
+
 #[tokio::test]
 async fn a_lost_claim_is_found_while_another_database_is_away() {
     let (first, second) = (Table::lay().await, Table::lay().await);
