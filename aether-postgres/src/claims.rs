@@ -23,7 +23,7 @@ use crate::error::OpError;
 use crate::placement::search::at;
 use crate::queues::serves::{patterns, served};
 use crate::row::{self, get};
-use crate::runs::{COLUMNS, EPOCH, OWN, record, silent};
+use crate::runs::{COLUMNS, EPOCH, OWN, record};
 use crate::shard::shard;
 use crate::writer::Head;
 
@@ -374,7 +374,7 @@ impl Database {
         limit: usize,
         given: &mut Given<'d>,
     ) -> Result<Vec<Lease>, StoreError> {
-        let (workers, renewals) = silent(&request.silent);
+        let (workers, renewals) = self.silent_here(&request.silent);
         let (codes, now) = (distinct(&request.codes), row::micros(request.now));
         let (others, patterns) = (request.serves.others, patterns(&request.serves));
         let params: [Param<'_>; 7] = [&workers, &renewals, &codes, &now, &number(limit), &others, &patterns];
@@ -389,7 +389,7 @@ impl Database {
         any: bool,
         given: &mut Given<'d>,
     ) -> Result<Vec<Lease>, StoreError> {
-        let (workers, renewals) = silent(&request.silent);
+        let (workers, renewals) = self.silent_here(&request.silent);
         let shards: Vec<i16> = runs.iter().map(|run| shard(run.as_str())).collect();
         let ids: Vec<_> = runs.iter().map(RunId::as_str).collect();
         let codes = distinct(&request.codes);

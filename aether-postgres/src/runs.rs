@@ -92,11 +92,6 @@ pub(crate) fn limit(rows: usize) -> Option<i64> {
     (rows > 0).then(|| i64::try_from(rows).unwrap_or(i64::MAX))
 }
 
-/// Workers and their numbers of renewals as two arrays.
-pub(crate) fn silent(workers: &[SilentWorker]) -> (Vec<&str>, Vec<i64>) {
-    workers.iter().map(|silent| (silent.id.as_str(), row::int(silent.renewals))).unzip()
-}
-
 /// As [`record`], of a row that may be damaged.
 fn run_row(row: &Row) -> Result<RunRow, OpError> {
     let (place, id) = (Cursor::new(row::nat(get(row, 12)?, "place")?), get(row, 0)?);
@@ -219,7 +214,7 @@ impl Database {
     ) -> Result<Vec<RunRecord>, StoreError> {
         let codes: Vec<_> = query.codes.iter().map(CodeId::as_str).collect();
         let after = query.after.map_or(-1, |place| row::int(place.number()));
-        let (silent, renewals) = silent(watched);
+        let (silent, renewals) = self.silent_here(watched);
         let now = row::micros(now);
         ask!(self, |conn| {
             // A message that was sent while its run got other code may have left its row under the former one.

@@ -174,7 +174,9 @@ pub trait Store: Any + Send + Sync + Debug {
     /// counts: it may be back.
     fn codes_elsewhere(&self, me: &WorkerId) -> BoxFuture<'_, Result<Vec<CodeId>, StoreError>>;
 
-    /// The workers that hold runs, in any order.
+    /// The workers that hold runs, in any order. A store whose parts renew apart from each other, as several databases do,
+    /// may list a worker once for each part, with numbers that it tells apart when a claim names them as silent: who is
+    /// silent in one part only then loses what it holds there, and nothing else.
     fn workers(&self) -> BoxFuture<'_, Result<Vec<WorkerRecord>, StoreError>>;
 
     /// All workers that have registered and not retired, and those that hold runs, in any order, with what they registered:

@@ -1,15 +1,16 @@
 //! Workers in several databases: each database has a lease of its own.
 //!
 //! Promise: a worker renews in every database, by the same number. One that cannot reach a database loses, after its
-//! lease, the runs that it holds there and no other; until it has renewed there again, no body of those runs begins. Who
-//! watches a worker sees the lowest of its numbers, so that a lease which is not renewed in one database is seen there.
+//! lease, the runs that it holds there and no other; until it has renewed there again, no body of those runs begins. Where
+//! the numbers of a worker differ, whoever watches it sees each of them with its database, and claims by it there alone: what
+//! cannot be taken over in one database keeps nothing back in another.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use aether_core::id::{RunId, WorkerId};
-use aether_core::store::{ClaimRequest, Lease, LostRun, StoreError, WorkerRecord};
+use aether_core::store::{ClaimRequest, Lease, LostRun, SilentWorker, StoreError, WorkerRecord};
 use futures_util::future::join_all;
 
 use crate::claimed::Given;
@@ -212,20 +213,16 @@ impl Shared {
         }
         let blind = |number: usize| self.renewals().is_blind(number, Instant::now());
         let seen: Vec<_> = self.reachable().into_iter().filter(|(number, _)| !blind(*number)).collect();
-        let (mut workers, mut failure): (BTreeMap<String, WorkerRecord>, _) = (BTreeMap::new(), None);
-        let mut answered = false;
-        for (_, database) in seen {
+        let (mut lists, mut failure) = (Vec::new(), None);
+        for (number, database) in seen {
             match in_time(database, REACH, database.workers()).await {
-                Ok(there) => {
-                    answered = true;
-                    there.into_iter().for_each(|worker| merge(&mut workers, worker));
-                }
+                Ok(there) => lists.push((number, there)),
                 Err(error) => failure = Some(error),
             }
         }
         match failure {
-            Some(error) if !answered => Err(error),
-            _ => Ok(workers.into_values().collect()),
+            Some(error) if lists.is_empty() => Err(error),
+            _ => Ok(merged(lists)),
         }
     }
 }
@@ -344,14 +341,42 @@ fn shares(due: &BTreeMap<usize, Vec<i64>>, limit: usize) -> HashMap<usize, usize
     shares
 }
 
-fn merge(workers: &mut BTreeMap<String, WorkerRecord>, worker: WorkerRecord) {
-    let id = worker.id.as_str().to_owned();
-    match workers.get_mut(&id) {
-        Some(known) => {
-            known.renewals = known.renewals.min(worker.renewals);
-            known.lease = known.lease.max(worker.lease);
+/// Where in a number of renewals its database stands, from 1 on; 0 where the number is that of all.
+const DATABASE: u32 = 48;
+
+/// The workers that each database lists. One whose numbers are the same is listed once, any other one for each database.
+fn merged(lists: Vec<(usize, Vec<WorkerRecord>)>) -> Vec<WorkerRecord> {
+    let mut workers: BTreeMap<String, Vec<(usize, WorkerRecord)>> = BTreeMap::new();
+    for (number, list) in lists {
+        for worker in list {
+            workers.entry(worker.id.as_str().to_owned()).or_default().push((number, worker));
         }
-        None => drop(workers.insert(id, worker)),
+    }
+    let listed = |seen: Vec<(usize, WorkerRecord)>| {
+        let numbers: HashSet<u64> = seen.iter().map(|(_, worker)| worker.renewals).collect();
+        let (lease, several) = (seen.iter().filter_map(|(_, worker)| worker.lease).max(), numbers.len() > 1);
+        let of = move |(number, worker): (usize, WorkerRecord)| {
+            let database = if several { number as u64 + 1 } else { 0 };
+            WorkerRecord { renewals: worker.renewals | database << DATABASE, lease, ..worker }
+        };
+        seen.into_iter().take(if several { usize::MAX } else { 1 }).map(of).collect::<Vec<_>>()
+    };
+    workers.into_values().flat_map(listed).collect()
+}
+
+/// The number that a worker must have in a database to be silent there; `None` where it is that of another database.
+fn renewals_in(database: usize, renewals: u64) -> Option<u64> {
+    let of = renewals >> DATABASE;
+    (of == 0 || of == database as u64 + 1).then_some(renewals & ((1 << DATABASE) - 1))
+}
+
+impl Database {
+    /// Those of some silent workers that are silent here, and their numbers, as two arrays.
+    pub(crate) fn silent_here<'w>(&self, workers: &'w [SilentWorker]) -> (Vec<&'w str>, Vec<i64>) {
+        let number = self.peers.get().map_or(0, |peers| peers.number);
+        let here =
+            |worker: &'w SilentWorker| Some((worker.id.as_str(), renewals_in(number, worker.renewals)?));
+        workers.iter().filter_map(here).map(|(id, renewals)| (id, crate::row::int(renewals))).unzip()
     }
 }
 
@@ -452,10 +477,17 @@ mod tests {
     }
 
     #[test]
-    fn the_lowest_number_of_renewals_is_seen() {
-        let worker = |renewals| WorkerRecord { id: "w".to_owned().into(), renewals, lease: None };
-        let mut workers = BTreeMap::new();
-        [7, 3, 9].into_iter().for_each(|renewals| merge(&mut workers, worker(renewals)));
-        assert_eq!(workers.into_values().collect::<Vec<_>>(), [worker(3)]);
+    fn numbers_that_differ_are_those_of_their_databases() {
+        let worker =
+            |renewals, lease| WorkerRecord { id: "w".to_owned().into(), renewals, lease: Some(lease) };
+        let second = Duration::from_secs(1);
+        let same = merged(vec![(0, vec![worker(7, second)]), (1, vec![worker(7, second * 2)])]);
+        assert_eq!(same, [worker(7, second * 2)]);
+        let apart = merged(vec![(0, vec![worker(7, second)]), (2, vec![worker(3, second)])]);
+        assert_eq!(apart.len(), 2);
+        let there = |database, of: &WorkerRecord| renewals_in(database, of.renewals);
+        assert_eq!((there(0, &same[0]), there(1, &same[0])), (Some(7), Some(7)));
+        assert_eq!((there(0, &apart[0]), there(2, &apart[0])), (Some(7), None));
+        assert_eq!((there(0, &apart[1]), there(2, &apart[1])), (None, Some(3)));
     }
 }

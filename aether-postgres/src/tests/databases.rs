@@ -7,7 +7,7 @@ use aether_core::engine::Engine;
 use aether_core::environment::Environment;
 use aether_core::payload::Payload;
 use aether_core::store::{
-    AppendError, ClaimRequest, Created, Decision, KeyedStart, Sent, Store as _, StoreError,
+    AppendError, ClaimRequest, Created, Decision, KeyedStart, Sent, SilentWorker, Store as _, StoreError,
 };
 use aether_pg_tests::Cluster;
 use futures_util::future::BoxFuture;
@@ -175,6 +175,32 @@ async fn what_a_silent_worker_holds_is_taken_before_what_is_due_in_any_database(
             assert_eq!(kinds, expected, "in database {there}");
         }
     }
+}
+
+/// What it holds in one database may be for nobody who is there, and stay where it is.
+#[tokio::test]
+async fn a_worker_is_taken_over_in_each_database_by_its_number_there() {
+    let tables = [Table::lay().await, Table::lay().await];
+    let store = store(&tables[0].url, &tables[1].url, Duration::from_secs(60)).await;
+    for (number, table) in tables.iter().enumerate() {
+        table.run(&format!("run-{number}"), Some("former"), 0).await;
+        let known =
+            format!("INSERT INTO workers(id, renewals, lease) VALUES ('former', {}, 1000000)", 9 - number);
+        table.client.batch_execute(&known).await.unwrap();
+    }
+    let silent = async || {
+        let seen = store.workers().await.unwrap().into_iter();
+        seen.map(|seen| SilentWorker { id: seen.id, renewals: seen.renewals }).collect::<Vec<_>>()
+    };
+    let both = silent().await;
+    assert_eq!(both.len(), 2);
+    // It comes back in the first one.
+    tables[0].client.batch_execute("UPDATE workers SET renewals = 8").await.unwrap();
+    let claim = |silent| ClaimRequest { silent, ..request("w", 100) };
+    let leases = store.claim(claim(both.clone())).await.unwrap();
+    assert_eq!(names(&leases), ["run-1"], "by the number of the second one nothing is taken in the first");
+    tables[0].client.batch_execute("UPDATE workers SET renewals = 9").await.unwrap();
+    assert_eq!(names(&store.claim(claim(both)).await.unwrap()), ["run-0"]);
 }
 
 /// A worker that was not told of the target would lose there what it holds.
