@@ -53,7 +53,7 @@ async fn a_worker_retires_and_a_store_closes_in_every_database() {
 
 /// The clock of this machine. Nothing is drawn.
 #[derive(Debug)]
-struct Host;
+pub(super) struct Host;
 
 impl Environment for Host {
     fn now(&self) -> Timestamp {

@@ -294,16 +294,20 @@ async fn a_release_is_made_once() {
 
 #[tokio::test]
 async fn a_purge_says_that_it_deleted() {
-    let (table, proxy, far) = apart(PATIENT).await;
-    table.run("run", Some("first"), 0).await;
-    let end = "UPDATE runs SET status = 3, owner = NULL, ended_at = 1; UPDATE journal SET final = true";
-    table.client.batch_execute(end).await.unwrap();
-    let place = table.number("SELECT place FROM runs").await;
-    proxy.lose(1);
-    let lost = LostAnswer::default();
-    assert_eq!(far.delete(&run_id("run"), place, &lost).await, Ok(Purged::Unknown));
-    assert!(lost.happened(), "it may have deleted it");
-    assert_eq!((proxy.left(), table.number("SELECT count(*) FROM journal").await), (0, 0));
+    // A run with many rows goes in several statements, of which the last is the end of their transaction.
+    for (values, passed) in [(0, 1), (20, 1)] {
+        let (table, proxy, far) = apart(PATIENT).await;
+        table.run("run", Some("first"), 0).await;
+        super::purging::values(&table, "run", values).await;
+        let end = "UPDATE runs SET status = 3, owner = NULL, ended_at = 1; UPDATE journal SET final = true";
+        table.client.batch_execute(end).await.unwrap();
+        let place = table.number("SELECT place FROM runs").await;
+        proxy.lose_after(passed, 1);
+        let lost = LostAnswer::default();
+        assert_eq!(far.delete(&run_id("run"), place, &lost).await, Ok(Purged::Unknown));
+        assert!(lost.happened(), "it may have deleted it");
+        assert_eq!((proxy.left(), table.number("SELECT count(*) FROM journal").await), (0, 0));
+    }
 }
 
 #[tokio::test]
