@@ -363,6 +363,73 @@ async fn what_was_sent_is_known_after_the_run_was_moved() {
     assert_eq!(tables[1].number("SELECT count(*) FROM inbox").await, 1, "it is there once");
 }
 
+/// The writer of the former database does not reach it, and has appends of the bucket in hand: such that were never sent, were
+/// carried out, or were cut off.
+#[tokio::test]
+async fn appends_follow_a_bucket_that_is_moved_while_its_former_database_is_away() {
+    for fate in ["not sent", "written", "cut off"] {
+        let tables = [Table::lay().await, Table::lay().await];
+        let proxy = Proxy::before(Cluster::shared().port()).await;
+        let url = proxy.url(tables[1].url.rsplit('/').next().unwrap());
+        let far = store(&tables[0].url, &url, SOON).await;
+        let near = store(&tables[0].url, &tables[1].url, SOON).await;
+        let moves = async |run: &str, to: &str| {
+            let bucket = u16::try_from(crate::shard::shard(run)).unwrap();
+            assert_eq!(near.move_buckets(bucket..bucket + 1, to).await, Ok(1));
+        };
+        for run in ["run", "stays"] {
+            moves(run, "b").await;
+            assert_eq!(far.create(new_run(run)).await, Ok(Created::New));
+        }
+        let frames = "SELECT count(*) FROM journal WHERE run = 'run'";
+        assert_eq!(tables[1].number(frames).await, 1);
+        let queue = |run: &str, position, text: &str| {
+            let (append, reply) = append(&run_id(run), 1, position, text);
+            far.append(append);
+            reply
+        };
+        proxy.refuse(true);
+        let mut replies = Vec::new();
+        match fate {
+            "not sent" => {
+                proxy.cut();
+                replies.push(queue("run", 1, "x"));
+            }
+            "written" => {
+                proxy.lose(1);
+                replies.push(queue("run", 1, "x"));
+                while tables[1].number(frames).await < 2 || proxy.left() > 0 {
+                    tokio::time::sleep(Duration::from_millis(2)).await;
+                }
+            }
+            _ => {
+                let blocker = tables[1].begin().await;
+                blocker.batch_execute("LOCK TABLE journal IN SHARE MODE").await.unwrap();
+                replies.push(queue("run", 1, "x"));
+                tables[1].until_blocked(1).await;
+                let end = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+                    WHERE datname = current_database() AND wait_event_type = 'Lock'";
+                tables[1].number(end).await;
+                proxy.cut();
+                blocker.batch_execute("COMMIT").await.unwrap();
+            }
+        }
+        replies.push(queue("run", 2, "y"));
+        let mut stays = queue("stays", 1, "z");
+        moves("run", "a").await;
+        for (next, reply) in (2..).zip(replies) {
+            let answer = tokio::time::timeout(SOON, reply).await.expect(fate);
+            assert_eq!(answer.unwrap().unwrap().next, next, "{fate}");
+        }
+        assert_eq!((tables[0].number(frames).await, tables[1].number(frames).await), (3, 0), "{fate}");
+        assert!(tokio::time::timeout(Duration::from_millis(50), &mut stays).await.is_err(), "{fate}");
+        proxy.refuse(false);
+        assert_eq!(tokio::time::timeout(SOON, stays).await.unwrap().unwrap().unwrap().next, 2, "{fate}");
+        let frames = tables[0].database.load(&run_id("run"), 0).await.unwrap();
+        aether_core::journal::read_verified(&frames).unwrap();
+    }
+}
+
 /// A run begins before its creation is answered.
 #[tokio::test]
 async fn a_creation_is_queued_before_what_follows_it() {
