@@ -23,7 +23,7 @@ use crate::error::OpError;
 use crate::placement::search::at;
 use crate::queues::serves::{patterns, served};
 use crate::row::{self, get};
-use crate::runs::{COLUMNS, EPOCH, OWN, record};
+use crate::runs::{COLUMNS, EPOCH, OWN, OWNER, record};
 use crate::shard::shard;
 use crate::writer::Head;
 
@@ -255,8 +255,10 @@ impl Database {
 
     async fn release_where_it_is(&self, run: &Unreadable, wake_at: i64) -> Result<bool, StoreError> {
         match self.peers.get().and_then(|peers| peers.shared.upgrade()) {
-            Some(shared) => at!(shared, &run.id, |db| db.release_row(&run.id, run.epoch, wake_at)),
-            None => self.release_row(&run.id, run.epoch, wake_at).await,
+            Some(shared) => {
+                at!(shared, &run.id, |db| db.release_row(&run.owner, &run.id, run.epoch, wake_at))
+            }
+            None => self.release_row(&run.owner, &run.id, run.epoch, wake_at).await,
         }
     }
 
@@ -495,9 +497,9 @@ impl Database {
                     leases.push(lease);
                 }
                 Err(OpError::Row(reason)) => {
-                    let (id, epoch) = (get(row, 0)?, get(row, EPOCH)?);
+                    let (id, owner, epoch) = (get(row, 0)?, get(row, OWNER)?, get(row, EPOCH)?);
                     tracing::warn!(run = id, %reason, "a damaged run is left alone");
-                    self.claims.note_unreadable(Unreadable { id, epoch, reason });
+                    self.claims.note_unreadable(Unreadable { id, owner, epoch, reason });
                 }
                 Err(error) => return Err(error),
             }

@@ -78,7 +78,8 @@ type Readable = Result<RunRecord, DamagedRun>;
 /// Rows that are read at once where all are.
 const ROWS: usize = 1_000;
 
-/// The column of [`OWN`] in which the place stands.
+/// The columns of [`OWN`] in which owner and place stand.
+pub(crate) const OWNER: usize = 9;
 const PLACE: usize = 12;
 
 /// The column of [`BESIDE`] in which the epoch stands.

@@ -12,7 +12,9 @@ use aether::store::Store;
 use aether::store::event::Event;
 use aether_testing::crash::{CrashPoint, CrashStore};
 
-use crate::seeds::kit::{Calls, Journal, Rows, builder, in_time, resume, run_id, stores, stores_at};
+use crate::seeds::kit::{
+    Calls, Journal, Rows, builder, in_time, resume, run_id, stores, stores_at, take_from_owner,
+};
 
 /// Pay.
 #[step(effect = "tool", idempotent, on_unknown = "retry", compensate = pay_back)]
@@ -251,7 +253,7 @@ async fn children_are_told_again_after_a_crash() {
         let engine = builder(&place.store, &calls).lease(Duration::from_millis(100)).start().await.unwrap();
         // Takes the runs over as if their holder's process had died.
         for held in engine.runs(Default::default()).await.unwrap() {
-            place.store.release(&held.id, held.epoch, jiff::Timestamp::now()).await.unwrap();
+            take_from_owner(&place.store, &held, jiff::Timestamp::now()).await;
         }
         let cancelled = "cancelled: enough, ann";
         assert_eq!(ends(&engine, &["parent", "attached", "awaited"]).await, [cancelled; 3], "{write}");

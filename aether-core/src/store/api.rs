@@ -398,13 +398,20 @@ pub trait Store: Any + Send + Sync + Debug {
         0
     }
 
-    /// Releases the lease on a run without changing its journal; the run is due again at `wake_at`. Does nothing with
-    /// a stale `epoch` and for a run that has ended: a worker that lost a run must not release it from the new owner.
+    /// Releases the lease of `worker` on a run without changing its journal; the run is due again at `wake_at`. Does nothing
+    /// with a stale `epoch`, for a run that another worker holds, and for one that has ended: a worker that lost a run must
+    /// not release it from the new owner. Both are compared, because an epoch is given out again where a store lost the claim
+    /// that had it, as a database does that was set back.
     ///
     /// # Errors
     /// [`StoreError::UnknownRun`] when there is no such run.
-    fn release(&self, run: &RunId, epoch: Epoch, wake_at: Timestamp)
-    -> BoxFuture<'_, Result<(), StoreError>>;
+    fn release(
+        &self,
+        worker: &WorkerId,
+        run: &RunId,
+        epoch: Epoch,
+        wake_at: Timestamp,
+    ) -> BoxFuture<'_, Result<(), StoreError>>;
 
     /// Makes runs due `now` that wait for nothing and are due later than `beyond` all the same: by a clock that was ahead,
     /// a worker released them in the middle of their work, or somebody created them to begin at once. Runs that sleep, that wait

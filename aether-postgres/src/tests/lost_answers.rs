@@ -236,7 +236,7 @@ async fn the_next_claim_finds_the_slots_of_one_that_was_given_up_in_a_later_part
     table.database.claim(&request("w", 0)).await.unwrap();
     let first = table.number("SELECT count(*) FROM runs WHERE owner = 'w'").await;
     assert_eq!(first, 1, "the queue is served first");
-    table.database.release(&run_id("queued"), 1, at(2)).await.unwrap();
+    table.database.release(&worker("w"), &run_id("queued"), 1, at(2)).await.unwrap();
     let blocker = table.begin().await;
     let fence = "INSERT INTO journal SELECT shard, run, frame + 1, position + count, 0, at, epoch + 1, false, '', chain
         FROM journal WHERE run = 'free'";
@@ -286,7 +286,7 @@ async fn a_release_is_made_once() {
     let (table, proxy, far) = apart(PATIENT).await;
     table.run("run", Some("first"), 0).await;
     proxy.lose(1);
-    far.release(&run_id("run"), 1, at(30)).await.unwrap();
+    far.release(&worker("first"), &run_id("run"), 1, at(30)).await.unwrap();
     assert_eq!(proxy.left(), 0);
     let record = table.database.run_record(&run_id("run")).await.unwrap().unwrap();
     assert_eq!((record.owner, record.wake_at, record.epoch), (None, Some(at(30)), 1));
