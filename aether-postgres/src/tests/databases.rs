@@ -292,6 +292,34 @@ async fn a_run_stays_whose_decision_was_replaced_because_it_could_not_be_held() 
     assert!(store.run(&run_id("run")).await.unwrap().is_some());
 }
 
+/// The parent is in the first database and its child in the second, where the creation waits meanwhile.
+#[tokio::test]
+async fn a_child_is_given_up_whose_parent_was_lost_or_has_ended_while_it_was_created() {
+    let lost = "INSERT INTO journal SELECT shard, run, 1, 1, 0, 1, 2, false, '', chain FROM journal WHERE run = 'parent'";
+    let ended = "UPDATE journal SET final = true WHERE run = 'parent'";
+    for meanwhile in ["", lost, ended] {
+        let ([first, second], store, _) = decided("run", Duration::from_secs(60)).await;
+        assert_eq!(store.create(new_run("parent")).await, Ok(Created::New));
+        let blocker = second.begin().await;
+        blocker.batch_execute("LOCK TABLE journal IN SHARE MODE").await.unwrap();
+        let (mut child, creating) = (new_run("run"), store.clone());
+        (child.parent, child.parent_epoch) = (Some(run_id("parent")), Some(1));
+        let created = tokio::spawn(async move { creating.create(child).await });
+        second.until_blocked(1).await;
+        first.client.batch_execute(meanwhile).await.unwrap();
+        blocker.batch_execute("COMMIT").await.unwrap();
+        let created = tokio::time::timeout(SOON, created).await.unwrap().unwrap();
+        let rows = async |of: &str| second.number(&format!("SELECT count(*) FROM {of} = 'run'")).await;
+        let there = (rows("runs WHERE owner IS NULL AND id").await, rows("due WHERE run").await);
+        let (expected, left) = match meanwhile {
+            "" => (Created::New, (0, 0)),
+            _ if meanwhile == lost => (Created::ParentLost, (1, 1)),
+            _ => (Created::ParentLost, (0, 0)),
+        };
+        assert_eq!((created, there), (Ok(expected), left), "{meanwhile}");
+    }
+}
+
 /// More starts than the pools have connections hold up each other for a while, and not for good.
 #[tokio::test]
 async fn many_decided_starts_at_once_take_turns() {

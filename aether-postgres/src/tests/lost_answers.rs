@@ -409,7 +409,7 @@ async fn a_child_that_another_worker_has_claimed_is_left_to_it() {
         let claimed = async |database: &Database| {
             assert_eq!(names(&database.claim(&claim).await.unwrap()), ["child"]);
         };
-        assert_eq!(create_a_child(&apart, owner, claimed).await, Some(Created::New), "{owner:?}");
+        assert_eq!(create_a_child(&apart, owner, claimed).await, Some(Created::ParentLost), "{owner:?}");
         let record = apart.0.database.run_record(&run_id("child")).await.unwrap().unwrap();
         assert_eq!((record.owner, record.epoch), (Some(worker("w")), epoch));
         assert_eq!(apart.0.number("SELECT count(*) FROM journal WHERE run = 'child'").await, 2);
@@ -423,7 +423,10 @@ async fn a_child_that_has_a_message_is_not_removed() {
         let sent = send(database, "child", &message("m", "signal:x")).await;
         assert_eq!(sent, Ok(Sent::Delivered));
     };
-    assert_eq!(create_a_child(&apart, None, sent).await, Some(Created::New));
+    // Its creator gives it up: whoever claims it looks at the parent.
+    assert_eq!(create_a_child(&apart, Some("first"), sent).await, Some(Created::ParentLost));
+    assert_eq!(apart.0.number("SELECT count(*) FROM due WHERE run = 'child'").await, 1);
+    assert_eq!(apart.0.number("SELECT count(*) FROM runs WHERE id = 'child' AND owner IS NULL").await, 1);
     assert_eq!(apart.0.database.inbox(&run_id("child"), 0).await.unwrap().len(), 1);
 }
 
