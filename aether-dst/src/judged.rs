@@ -172,7 +172,7 @@ impl Store for JudgedStore {
         fn put_definition(&self, definition: DefinitionRecord) -> Result<(), StoreError>;
         fn definitions(&self) -> Result<Vec<DefinitionRecord>, StoreError>;
         fn renew(&self, worker: &WorkerId, lease: Duration, noticed: Vec<LostRun>) -> Result<Vec<LostRun>, StoreError>;
-        fn release(&self, run: &RunId, epoch: Epoch, wake_at: Timestamp) -> Result<(), StoreError>;
+        fn release(&self, worker: &WorkerId, run: &RunId, epoch: Epoch, wake_at: Timestamp) -> Result<(), StoreError>;
         fn hasten(&self, now: Timestamp, beyond: Timestamp) -> Result<usize, StoreError>;
         fn next_wake(&self) -> Result<Option<Timestamp>, StoreError>;
         fn entry(&self, run: &RunId, key: &IdempotencyKey) -> Result<Option<LedgerEntry>, StoreError>;

@@ -392,9 +392,15 @@ impl Store for SimStore {
         self.write(move |memory| now(memory.renew(&worker, lease, noticed)))
     }
 
-    fn release(&self, run: &RunId, epoch: Epoch, wake_at: Timestamp) -> BoxFuture<'_, Answer<()>> {
-        let run = run.clone();
-        self.write(move |memory| now(memory.release(&run, epoch, wake_at)))
+    fn release(
+        &self,
+        worker: &WorkerId,
+        run: &RunId,
+        epoch: Epoch,
+        wake_at: Timestamp,
+    ) -> BoxFuture<'_, Answer<()>> {
+        let (worker, run) = (worker.clone(), run.clone());
+        self.write(move |memory| now(memory.release(&worker, &run, epoch, wake_at)))
     }
 
     fn hasten(&self, at: Timestamp, beyond: Timestamp) -> BoxFuture<'_, Answer<usize>> {

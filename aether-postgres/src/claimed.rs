@@ -45,6 +45,8 @@ pub(crate) struct Claims {
 pub(crate) struct Unreadable {
     /// Its id, as it stands in the row.
     pub(crate) id: String,
+    /// The worker that claimed it.
+    pub(crate) owner: String,
     pub(crate) epoch: i64,
     pub(crate) reason: String,
 }

@@ -23,7 +23,7 @@ use crate::error::OpError;
 use crate::placement::search::at;
 use crate::queues::serves::{patterns, served};
 use crate::row::{self, get};
-use crate::runs::{COLUMNS, EPOCH, OWN, record, silent};
+use crate::runs::{COLUMNS, EPOCH, OWN, OWNER, record};
 use crate::shard::shard;
 use crate::writer::Head;
 
@@ -255,8 +255,10 @@ impl Database {
 
     async fn release_where_it_is(&self, run: &Unreadable, wake_at: i64) -> Result<bool, StoreError> {
         match self.peers.get().and_then(|peers| peers.shared.upgrade()) {
-            Some(shared) => at!(shared, &run.id, |db| db.release_row(&run.id, run.epoch, wake_at)),
-            None => self.release_row(&run.id, run.epoch, wake_at).await,
+            Some(shared) => {
+                at!(shared, &run.id, |db| db.release_row(&run.owner, &run.id, run.epoch, wake_at))
+            }
+            None => self.release_row(&run.owner, &run.id, run.epoch, wake_at).await,
         }
     }
 
@@ -374,7 +376,7 @@ impl Database {
         limit: usize,
         given: &mut Given<'d>,
     ) -> Result<Vec<Lease>, StoreError> {
-        let (workers, renewals) = silent(&request.silent);
+        let (workers, renewals) = self.silent_here(&request.silent);
         let (codes, now) = (distinct(&request.codes), row::micros(request.now));
         let (others, patterns) = (request.serves.others, patterns(&request.serves));
         let params: [Param<'_>; 7] = [&workers, &renewals, &codes, &now, &number(limit), &others, &patterns];
@@ -389,7 +391,7 @@ impl Database {
         any: bool,
         given: &mut Given<'d>,
     ) -> Result<Vec<Lease>, StoreError> {
-        let (workers, renewals) = silent(&request.silent);
+        let (workers, renewals) = self.silent_here(&request.silent);
         let shards: Vec<i16> = runs.iter().map(|run| shard(run.as_str())).collect();
         let ids: Vec<_> = runs.iter().map(RunId::as_str).collect();
         let codes = distinct(&request.codes);
@@ -495,9 +497,9 @@ impl Database {
                     leases.push(lease);
                 }
                 Err(OpError::Row(reason)) => {
-                    let (id, epoch) = (get(row, 0)?, get(row, EPOCH)?);
+                    let (id, owner, epoch) = (get(row, 0)?, get(row, OWNER)?, get(row, EPOCH)?);
                     tracing::warn!(run = id, %reason, "a damaged run is left alone");
-                    self.claims.note_unreadable(Unreadable { id, epoch, reason });
+                    self.claims.note_unreadable(Unreadable { id, owner, epoch, reason });
                 }
                 Err(error) => return Err(error),
             }

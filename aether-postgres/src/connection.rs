@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use futures_util::future::join3;
+use futures_util::future::{join, join3};
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Error, Row, Statement};
 
@@ -140,13 +140,14 @@ impl Connection {
         Ok(count)
     }
 
-    /// Statements without parameters.
+    /// Statements without parameters, as one transaction.
     pub(crate) async fn batch(&self, sql: &str) -> Result<(), OpError> {
-        let sql = match &self.prelude {
-            Some(prelude) => format!("{prelude}; {sql}; COMMIT"),
-            None => sql.to_owned(),
-        };
-        Ok(self.word(&sql).await?)
+        let Some(prelude) = &self.prelude else { return Ok(self.word(sql).await?) };
+        // The end is a request of its own: of the first one nothing is worked off behind an error, and the session would stay
+        // in its failed transaction for whomever the pooler gives it next.
+        let (done, ended) = join(self.word(&format!("{prelude}; {sql}")), self.word("COMMIT")).await;
+        done?;
+        Ok(ended?)
     }
 
     /// Begins a transaction.

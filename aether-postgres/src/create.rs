@@ -1,12 +1,14 @@
 //! Creating runs.
 //!
-//! Promise: a run without a queue is on its way to the writer before the call returns. A child whose parent ended while it was created is removed again, so
-//! that no child is left of a parent that never asked for it, unless somebody has claimed it or written to it by then.
+//! Promise: a run without a queue is on its way to the writer before the call returns. A child whose parent ended while it was
+//! created is removed again, so that no child is left of a parent that never asked for it. One that somebody has claimed or
+//! written to by then stays, and so does one whose parent another worker has taken: its creator gives it up, and who claims
+//! it looks at the parent before it begins.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use aether_core::id::RunId;
+use aether_core::id::{Epoch, RunId, WorkerId};
 use aether_core::store::ledger::LedgerEntry;
 use aether_core::store::{Created, Decision, NewRun, StoreError};
 use tokio::sync::oneshot;
@@ -15,15 +17,15 @@ use crate::database::{Database, ask};
 use crate::error::gone;
 use crate::placement::search::Doubtful;
 use crate::queues::limits::Admission;
-use crate::row::get;
+use crate::row::{self, get};
 use crate::shard::shard;
 use crate::writer::Op;
 use crate::writer::batch::Creation;
 use crate::writer::columns::Acquires;
 
-/// Whether a run has ended, as its journal says.
-const ENDED: &str =
-    "SELECT final FROM journal WHERE shard = $1::int2 AND run = $2::text ORDER BY frame DESC LIMIT 1";
+/// A run's epoch, and whether it has ended, as its journal says.
+const END: &str =
+    "SELECT epoch, final FROM journal WHERE shard = $1::int2 AND run = $2::text ORDER BY frame DESC LIMIT 1";
 
 /// Locks a run: whoever claims it or has just done so goes first, or finds that it is gone.
 const LOCK_RUN: &str = "SELECT 1 FROM runs WHERE shard = $1::int2 AND id = $2::text FOR UPDATE";
@@ -42,6 +44,28 @@ const REMOVE: [&str; 5] = [
     "DELETE FROM inbox WHERE shard = $1::int2 AND run = $2::text",
     "DELETE FROM runs WHERE shard = $1::int2 AND id = $2::text",
 ];
+
+/// What has become of the parent of a child that was just created.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ParentNow {
+    /// Its creator holds it.
+    Held,
+    /// Another claim was made of it.
+    Lost,
+    /// It has ended, or is not there.
+    Ended,
+}
+
+impl ParentNow {
+    /// From what [`Database::end_of`] found; the creator holds it at `epoch`.
+    pub(crate) fn of(found: Option<(Epoch, bool)>, epoch: Epoch) -> Self {
+        match found {
+            None | Some((_, true)) => Self::Ended,
+            Some((held, false)) if held == epoch => Self::Held,
+            Some(_) => Self::Lost,
+        }
+    }
+}
 
 /// What became of a run that was to be removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,7 +102,9 @@ impl Database {
         ledger: Vec<LedgerEntry>,
         decision: Option<Decision>,
     ) -> impl Future<Output = Result<Option<Created>, StoreError>> + Send + 'static {
-        let (id, checked) = (new.id.clone(), new.parent.clone().filter(|_| new.parent_epoch.is_some()));
+        let id = new.id.clone();
+        let checked = new.parent.clone().zip(new.parent_epoch);
+        let (owner, at) = (new.owner.clone(), row::micros(new.at));
         // A run without a queue is queued here at once: appends to it may follow.
         let written = match new.terms.queue.clone() {
             None => Ok(self.queue(new, ledger, decision)),
@@ -102,17 +128,21 @@ impl Database {
                     }
                 }
             };
-            match (new, checked) {
-                (true, Some(parent))
-                    if self.has_ended(&parent).await? && self.remove(&id).await?.is_gone() =>
-                {
-                    Ok(Some(Created::ParentLost))
-                }
-                (true, _) => Ok(Some(Created::New)),
+            let now = match (new, checked) {
                 (false, _) => {
-                    Ok(self.run_record(&id).await?.map(|record| Created::Existing(Box::new(record))))
+                    let record = self.run_record(&id).await?;
+                    return Ok(record.map(|record| Created::Existing(Box::new(record))));
                 }
+                (true, Some((parent, epoch))) => ParentNow::of(self.end_of(&parent).await?, epoch),
+                (true, None) => ParentNow::Held,
+            };
+            if now == ParentNow::Held {
+                return Ok(Some(Created::New));
             }
+            if now == ParentNow::Lost || !self.remove(&id).await?.is_gone() {
+                self.give_up(owner.as_ref(), &id, at).await?;
+            }
+            Ok(Some(Created::ParentLost))
         }
     }
 
@@ -139,11 +169,25 @@ impl Database {
         written
     }
 
-    async fn has_ended(&self, run: &RunId) -> Result<bool, StoreError> {
+    /// The epoch of a run, and whether it has ended; `None` where it is not there.
+    pub(crate) async fn end_of(&self, run: &RunId) -> Result<Option<(Epoch, bool)>, StoreError> {
         ask!(self, |conn| {
-            let found = conn.query_opt(ENDED, &[&shard(run.as_str()), &run.as_str()]).await?;
-            found.map_or(Ok(true), |row| get(&row, 0))
+            let found = conn.query_opt(END, &[&shard(run.as_str()), &run.as_str()]).await?;
+            found.map(|row| Ok((row::nat(get(&row, 0)?, "epoch")?, get(&row, 1)?))).transpose()
         })
+    }
+
+    /// The creator of a child does not advance it; says whether it is there.
+    pub(crate) async fn give_up(
+        &self,
+        owner: Option<&WorkerId>,
+        child: &RunId,
+        at: i64,
+    ) -> Result<bool, StoreError> {
+        match owner {
+            Some(owner) => self.release_row(owner.as_str(), child.as_str(), 1, at).await,
+            None => Ok(true),
+        }
     }
 
     /// Removes a run that was just created and that nobody has touched since.

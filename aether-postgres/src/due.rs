@@ -5,11 +5,12 @@
 //! none is deleted of a run that is open and not parked.
 
 use aether_core::contract::Status;
-use aether_core::id::{Epoch, RunId};
+use aether_core::id::{Epoch, RunId, WorkerId};
 use aether_core::store::StoreError;
 use jiff::Timestamp;
 use std::sync::LazyLock;
 
+use crate::connection::Param;
 use crate::database::{Database, ask};
 use crate::row::{self, get};
 use crate::runs::{codes_in, codes_of};
@@ -39,11 +40,12 @@ static NEXT_WAKE: LazyLock<String> = LazyLock::new(|| {
 });
 
 /// Only the worker that holds the run at this epoch releases it; once, so that a second try moves no wake-up that came
-/// meanwhile.
+/// meanwhile. A standby that was promoted without the last commits gives an epoch out again, so the owner is compared, too:
+/// in a way of which the key, and not the index of owners, finds the run.
 const RELEASE: &str = "
 WITH freed AS (UPDATE runs SET owner = NULL, lapses_at = CASE WHEN lapses_at IS NOT NULL THEN greatest(lapses_at, $4::int8) END
         WHERE shard = $1::int2 AND id = $2::text AND epoch = $3::int8
-        AND owner IS NOT NULL AND status < 3 RETURNING shard, id, code, queue),
+        AND owner IS NOT DISTINCT FROM $5::text AND status < 3 RETURNING shard, id, code, queue),
     woken AS (INSERT INTO due(shard, run, wake_at, code, seq, notified, queue)
         SELECT shard, id, $4, code, 0, false, queue FROM freed
         ON CONFLICT (shard, run) DO UPDATE SET wake_at = excluded.wake_at, code = excluded.code)
@@ -94,11 +96,13 @@ impl Database {
     /// See [`Store::release`](aether_core::store::Store::release).
     pub(crate) async fn release(
         &self,
+        worker: &WorkerId,
         run: &RunId,
         epoch: Epoch,
         wake_at: Timestamp,
     ) -> Result<(), StoreError> {
-        let is_known = self.release_row(run.as_str(), row::int(epoch), row::micros(wake_at)).await?;
+        let (worker, wake_at) = (worker.as_str(), row::micros(wake_at));
+        let is_known = self.release_row(worker, run.as_str(), row::int(epoch), wake_at).await?;
         if is_known { Ok(()) } else { Err(StoreError::UnknownRun { run: run.clone() }) }
     }
 
@@ -114,9 +118,15 @@ impl Database {
     }
 
     /// As [`Database::release`], of a run that may not be readable; says whether it is there.
-    pub(crate) async fn release_row(&self, run: &str, epoch: i64, wake_at: i64) -> Result<bool, StoreError> {
-        let of = shard(run);
-        ask!(self, |conn| Ok(conn.query_opt(RELEASE, &[&of, &run, &epoch, &wake_at]).await?.is_some()))
+    pub(crate) async fn release_row(
+        &self,
+        worker: &str,
+        run: &str,
+        epoch: i64,
+        wake_at: i64,
+    ) -> Result<bool, StoreError> {
+        let params: [Param<'_>; 5] = [&shard(run), &run, &epoch, &wake_at, &worker];
+        ask!(self, |conn| Ok(conn.query_opt(RELEASE, &params).await?.is_some()))
     }
 
     /// Deletes rows that nothing needs, some at a time.

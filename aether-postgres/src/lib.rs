@@ -34,6 +34,7 @@ mod network;
 mod notices;
 mod opening;
 mod options;
+mod pieces;
 mod placement;
 mod prepare;
 mod purge;

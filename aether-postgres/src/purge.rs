@@ -1,7 +1,10 @@
 //! Deleting runs that have ended.
 //!
 //! Promise: an end is for good, and so is that of a parent: what was looked at before the deletion still holds when it is
-//! written. Store-wide business keys are sealed first, so that they stay taken whatever comes between.
+//! written. Store-wide business keys are sealed first, so that they stay taken whatever comes between. A run goes in one
+//! transaction: it is there whole or not at all. One that has many rows goes in pieces in it, each with the time of a statement.
+
+use std::sync::LazyLock;
 
 use jiff::Timestamp;
 use tokio_postgres::Row;
@@ -11,10 +14,11 @@ use aether_core::id::RunId;
 use aether_core::store::ledger::LedgerEntry;
 use aether_core::store::{EndedRuns, Purged, RunRecord, StoreError};
 
-use crate::connection::Param;
+use crate::connection::{Connection, Param};
 use crate::database::{Database, ask};
-use crate::error::LostAnswer;
+use crate::error::{LostAnswer, OpError};
 use crate::ledger::{ENTRY, entry};
+use crate::pieces::Rows;
 use crate::placement::search::at;
 use crate::placement::shared::Shared;
 use crate::readable::Page;
@@ -56,6 +60,22 @@ WITH r AS (DELETE FROM runs WHERE shard = $1::int2 AND id = $2::text AND place =
     l AS (DELETE FROM notices x USING r WHERE x.shard = r.shard AND x.child = r.id),
     m AS (DELETE FROM streams x USING r WHERE x.shard = r.shard AND x.run = r.id)
 SELECT 1 FROM r";
+
+/// Of what a run may have many rows, with how many go at once: large values, and those of the other tables.
+const LARGE: [Rows; 6] = [
+    Rows { table: "blobs", text: Some("hash"), number: None, only: None, piece: 8 },
+    Rows { table: "effects", text: Some("key"), number: None, only: None, piece: 100 },
+    Rows { table: "journal", text: None, number: Some("frame"), only: None, piece: 500 },
+    Rows { table: "ledger", text: Some("key"), number: None, only: None, piece: 500 },
+    Rows { table: "inbox", text: None, number: Some("seq"), only: None, piece: 500 },
+    Rows { table: "streams", text: Some("stream"), number: Some("seq"), only: None, piece: 500 },
+];
+
+static IS_LARGE: LazyLock<String> =
+    LazyLock::new(|| format!("SELECT {}", LARGE.map(|rows| rows.are_many()).join(" OR ")));
+
+/// Locks the run of this place: what is deleted by its id is its own.
+const LOCK: &str = "SELECT 1 FROM runs WHERE shard = $1::int2 AND id = $2::text AND place = $3::int8 AND status > 2 FOR UPDATE";
 
 /// What a run's row says about whether it may be deleted.
 struct Head {
@@ -145,10 +165,41 @@ impl Database {
         place: i64,
         lost: &LostAnswer,
     ) -> Result<Purged, StoreError> {
-        let of = shard(run.as_str());
+        let (of, run) = (shard(run.as_str()), run.as_str());
+        let what: [Param<'_>; 3] = [&of, &run, &place];
         ask!(self, |conn| {
-            let deleted = lost.noting(conn.query_opt(DELETE, &[&of, &run.as_str(), &place]).await)?;
-            Ok(deleted.map_or(Purged::Unknown, |_| Purged::Deleted))
+            let is_large = conn.query_opt(&IS_LARGE, &[&of, &run]).await?;
+            let deleted = match is_large.map_or(Ok(false), |row| get(&row, 0))? {
+                false => lost.noting(conn.query_opt(DELETE, &what).await)?.is_some(),
+                true => delete_large(conn, (of, run), &what, lost).await?,
+            };
+            Ok(if deleted { Purged::Deleted } else { Purged::Unknown })
         })
+    }
+}
+
+/// Deletes a run that has many rows; `false` where it is not there.
+async fn delete_large(
+    conn: &Connection,
+    of: (i16, &str),
+    what: &[Param<'_>],
+    lost: &LostAnswer,
+) -> Result<bool, OpError> {
+    let transaction = conn.begin().await?;
+    let deleted = async {
+        if transaction.query(LOCK, what).await?.is_empty() {
+            return Ok(false);
+        }
+        for rows in LARGE {
+            rows.delete(&transaction, of, 0).await?;
+        }
+        Ok(!transaction.query(DELETE, what).await?.is_empty())
+    };
+    match deleted.await {
+        Ok(true) => lost.noting(transaction.commit().await).map(|()| true),
+        other => {
+            transaction.rollback().await?;
+            other
+        }
     }
 }

@@ -78,7 +78,8 @@ type Readable = Result<RunRecord, DamagedRun>;
 /// Rows that are read at once where all are.
 const ROWS: usize = 1_000;
 
-/// The column of [`OWN`] in which the place stands.
+/// The columns of [`OWN`] in which owner and place stand.
+pub(crate) const OWNER: usize = 9;
 const PLACE: usize = 12;
 
 /// The column of [`BESIDE`] in which the epoch stands.
@@ -90,11 +91,6 @@ pub(crate) const COLUMNS: usize = 20;
 /// A number of rows as `LIMIT` takes it: all for 0.
 pub(crate) fn limit(rows: usize) -> Option<i64> {
     (rows > 0).then(|| i64::try_from(rows).unwrap_or(i64::MAX))
-}
-
-/// Workers and their numbers of renewals as two arrays.
-pub(crate) fn silent(workers: &[SilentWorker]) -> (Vec<&str>, Vec<i64>) {
-    workers.iter().map(|silent| (silent.id.as_str(), row::int(silent.renewals))).unzip()
 }
 
 /// As [`record`], of a row that may be damaged.
@@ -219,7 +215,7 @@ impl Database {
     ) -> Result<Vec<RunRecord>, StoreError> {
         let codes: Vec<_> = query.codes.iter().map(CodeId::as_str).collect();
         let after = query.after.map_or(-1, |place| row::int(place.number()));
-        let (silent, renewals) = silent(watched);
+        let (silent, renewals) = self.silent_here(watched);
         let now = row::micros(now);
         ask!(self, |conn| {
             // A message that was sent while its run got other code may have left its row under the former one.

@@ -284,8 +284,10 @@ impl Store for PostgresStore {
     fn retire(&self, worker: &WorkerId) -> BoxFuture<'_, Result<(), StoreError>> {
         let worker = worker.clone();
         Box::pin(async move {
+            let retired = all!(self, |db| db.retire(&worker));
+            // Behind the databases: a renewal that was still under way is noted by then.
             self.shared.forget_worker(&worker);
-            all!(self, |db| db.retire(&worker))
+            retired
         })
     }
 
@@ -416,12 +418,15 @@ impl Store for PostgresStore {
 
     fn release(
         &self,
+        worker: &WorkerId,
         run: &RunId,
         epoch: Epoch,
         wake_at: Timestamp,
     ) -> BoxFuture<'_, Result<(), StoreError>> {
-        let run = run.clone();
-        Box::pin(async move { at!(self.shared, run.as_str(), |db| db.release(&run, epoch, wake_at)) })
+        let (worker, run) = (worker.clone(), run.clone());
+        Box::pin(
+            async move { at!(self.shared, run.as_str(), |db| db.release(&worker, &run, epoch, wake_at)) },
+        )
     }
 
     fn hasten(&self, now: Timestamp, beyond: Timestamp) -> BoxFuture<'_, Result<usize, StoreError>> {

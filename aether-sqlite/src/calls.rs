@@ -336,15 +336,21 @@ impl Batch<'_> {
         Ok(Lease { run, taken_from })
     }
 
-    /// Releases a run; does nothing when `epoch` is not the run's or the run is over.
-    pub(crate) fn release(&mut self, run: &RunId, epoch: Epoch, wake_at: Timestamp) -> Result<(), OpError> {
+    /// Releases a run; does nothing when `worker` does not hold it, `epoch` is not the run's, or the run is over.
+    pub(crate) fn release(
+        &mut self,
+        worker: &WorkerId,
+        run: &RunId,
+        epoch: Epoch,
+        wake_at: Timestamp,
+    ) -> Result<(), OpError> {
         let head = self.known(run)?;
         self.conn
             .prepare_cached(&format!(
                 "UPDATE aether_runs SET owner = NULL, wake_at = ?3, lapses_at = max(lapses_at, ?3)
-                 WHERE no = ?1 AND epoch = ?2 AND NOT {OVER}"
+                 WHERE no = ?1 AND epoch = ?2 AND owner = ?4 AND NOT {OVER}"
             ))?
-            .execute(params![head.no, row::int(epoch), wake_at.as_microsecond()])?;
+            .execute(params![head.no, row::int(epoch), wake_at.as_microsecond(), worker.as_str()])?;
         Ok(())
     }
 

@@ -535,12 +535,13 @@ impl Store for SqliteStore {
 
     fn release(
         &self,
+        worker: &WorkerId,
         run: &RunId,
         epoch: Epoch,
         wake_at: Timestamp,
     ) -> BoxFuture<'_, Result<(), StoreError>> {
-        let (run, id) = (run.clone(), run.clone());
-        let release = move |batch: &mut Batch<'_>| batch.release(&run, epoch, wake_at);
+        let (worker, run, id) = (worker.clone(), run.clone(), run.clone());
+        let release = move |batch: &mut Batch<'_>| batch.release(&worker, &run, epoch, wake_at);
         self.queue(WriteRequest::releasing(id, release))
     }
 

@@ -336,7 +336,8 @@ impl World {
         self.both(async |store| {
             let record = store.run(id).await.unwrap().unwrap();
             if choice == 4 {
-                return store.release(id, record.epoch, until).await.unwrap();
+                let owner = record.owner.clone().unwrap();
+                return store.release(&owner, id, record.epoch, until).await.unwrap();
             }
             let (status, wake_at) = match choice {
                 3 => (Status::Waiting, None),

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use aether_core::contract::Status;
-use aether_core::id::{CommandId, IdempotencyKey};
+use aether_core::id::{CommandId, IdempotencyKey, WorkerId};
 use aether_core::journal::{Frame, read_verified};
 use aether_core::store::{
     Ack, Append, AppendError, AppendReply, BirthNotice, Created, DurableWatermark, Rollback, StatusChange,
@@ -238,11 +238,11 @@ async fn a_run_whose_step_is_called_off_is_left_to_others() {
     let (step, _, called_off) = Note::queue(&store, "a");
     let outcome = queue(&store, append("a", 1, 2, frame("outcome")));
     sleep(100 * MS).await;
-    assert!(store.release(&id("a"), 1, at(0)).await.is_err());
+    assert!(store.release(&first(), &id("a"), 1, at(0)).await.is_err());
     called_off.store(true, Ordering::SeqCst);
     soon(step).await;
     soon(outcome).await;
-    store.release(&id("a"), 1, at(0)).await.unwrap();
+    store.release(&first(), &id("a"), 1, at(0)).await.unwrap();
     let claimed = store.claim(claim("second", 1)).await.unwrap();
     assert_eq!(claimed.len(), 1, "{claimed:?}");
     store.close().await.unwrap();
@@ -270,6 +270,11 @@ async fn a_close_keeps_the_outcomes_behind_steps_that_are_called_off() {
 }
 
 /// The frames of a run.
+/// Who creates runs.
+fn first() -> WorkerId {
+    WorkerId::from("first".to_owned())
+}
+
 async fn texts(store: &SqliteStore, run: &str) -> Vec<String> {
     let frames = store.load(&id(run), 0).await.unwrap();
     read_verified(&frames).unwrap();
@@ -299,7 +304,7 @@ async fn steps_without_files() {
     step.await.unwrap().unwrap();
     outcome.await.unwrap().unwrap();
     assert_eq!(store.load(&id("a"), 0).await.unwrap().len(), 3);
-    store.release(&id("a"), 1, at(0)).await.unwrap();
+    store.release(&first(), &id("a"), 1, at(0)).await.unwrap();
     println!("\nboth are written");
 }
 
@@ -312,9 +317,9 @@ async fn others_are_written(store: &SqliteStore) {
         sleep(100 * MS).await;
     }
     // Whoever got the run would fence what waits.
-    let kept = store.release(&id("a"), 1, at(0)).await;
+    let kept = store.release(&first(), &id("a"), 1, at(0)).await;
     assert!(kept.is_err(), "a run is not left to others while a step of it waits");
-    store.release(&id("b"), 1, at(0)).await.unwrap();
+    store.release(&first(), &id("b"), 1, at(0)).await.unwrap();
 }
 
 #[cfg(unix)]

@@ -169,8 +169,8 @@ impl Store for CrashingStore {
     fn renew(&self, worker: &WorkerId, lease: Duration, noticed: Vec<LostRun>) -> Answer<'_, Vec<LostRun>> {
         self.inner.renew(worker, lease, noticed)
     }
-    fn release(&self, run: &RunId, epoch: Epoch, wake_at: Timestamp) -> Answer<'_, ()> {
-        self.inner.release(run, epoch, wake_at)
+    fn release(&self, worker: &WorkerId, run: &RunId, epoch: Epoch, wake_at: Timestamp) -> Answer<'_, ()> {
+        self.inner.release(worker, run, epoch, wake_at)
     }
     fn hasten(&self, now: Timestamp, beyond: Timestamp) -> Answer<'_, usize> {
         self.inner.hasten(now, beyond)

@@ -9,10 +9,12 @@ use aether::error::StartError;
 use aether::id::CommandId;
 use aether::prelude::*;
 use aether::store::Store;
-use aether::store::event::Event;
+use aether::store::event::{Event, RunCancelled, RunUnwinding};
 use aether_testing::crash::{CrashPoint, CrashStore};
 
-use crate::seeds::kit::{Calls, Journal, Rows, builder, in_time, resume, run_id, stores, stores_at};
+use crate::seeds::kit::{
+    Calls, Journal, Rows, builder, in_time, resume, run_id, stores, stores_at, take_from_owner,
+};
 
 /// Pay.
 #[step(effect = "tool", idempotent, on_unknown = "retry", compensate = pay_back)]
@@ -251,10 +253,88 @@ async fn children_are_told_again_after_a_crash() {
         let engine = builder(&place.store, &calls).lease(Duration::from_millis(100)).start().await.unwrap();
         // Takes the runs over as if their holder's process had died.
         for held in engine.runs(Default::default()).await.unwrap() {
-            place.store.release(&held.id, held.epoch, jiff::Timestamp::now()).await.unwrap();
+            take_from_owner(&place.store, &held, jiff::Timestamp::now()).await;
         }
         let cancelled = "cancelled: enough, ann";
         assert_eq!(ends(&engine, &["parent", "attached", "awaited"]).await, [cancelled; 3], "{write}");
+    }
+}
+
+/// Claims a run for a worker that never lets it go.
+async fn hold_for_ever(store: &Arc<dyn Store>, run: &str) {
+    let worker = aether::id::WorkerId::from("elsewhere".to_owned());
+    store.renew(&worker, Duration::MAX, Vec::new()).await.unwrap();
+    let request = aether::store::ClaimRequest {
+        worker,
+        now: jiff::Timestamp::now(),
+        silent: Vec::new(),
+        limit: 1,
+        codes: Vec::new(),
+        only: None,
+        adopt: vec![run_id(run)],
+        serves: Default::default(),
+        others_first: false,
+        lapsed_first: false,
+    };
+    assert_eq!(store.claim(request).await.unwrap()[0].run.epoch, 2);
+}
+
+/// One child, and how it lives.
+#[workflow]
+async fn starts_a_child(cx: &mut Cx, detached: bool) -> Result<()> {
+    let child = cx.start_child::<quick_child>(1).id("late");
+    if detached {
+        child.detached().await?;
+    } else {
+        child.await?.result(cx).await?;
+    }
+    Ok(())
+}
+
+/// Its creator had lost the parent, and was gone before it could look at it once more. The parent was cancelled, or was about to
+/// undo what it had done, when its child was not there yet.
+#[tokio::test]
+async fn a_child_that_comes_after_its_parents_end_does_not_begin() {
+    for (detached, at_once, cut) in
+        [(false, false, false), (false, true, false), (false, false, true), (true, false, false)]
+    {
+        let whole = Journal::record::<starts_a_child>("a", detached).await;
+        let linked = whole.through("child_started", "quick_child");
+        let late = child_of("a", "late", 1).await.first(1);
+        for place in stores() {
+            let (place, calls) = (place(), Calls::default());
+            if cut {
+                // Decided, and cut off before the end.
+                let mut unwinding = linked.clone();
+                let (reason, actor, uncompensated) = ("enough".into(), "ann".into(), Vec::new());
+                let end = Box::new(RunCancelled { reason, actor, uncompensated, expired_at: None }.into());
+                unwinding.events.push(RunUnwinding { end }.into());
+                unwinding.plant(&place.store, Rows::Follow).await;
+                hold_for_ever(&place.store, "a").await;
+            } else {
+                linked.plant(&place.store, Rows::Follow).await;
+                let client = builder(&place.again(), &calls).client().start().await.unwrap();
+                match at_once {
+                    true => client.terminate(&run_id("a"), "enough", "ann").await.unwrap(),
+                    false => client.cancel(&run_id("a"), "enough", "ann").await.unwrap(),
+                };
+                let engine = builder(&place.again(), &calls).start().await.unwrap();
+                let end = in_time(engine.find("a").await.unwrap().end()).await.unwrap();
+                assert!(matches!(end, RunEnd::Cancelled { .. } | RunEnd::Terminated { .. }), "{end:?}");
+                engine.shutdown().await.unwrap();
+                client.shutdown().await.unwrap();
+            }
+            late.plant(&place.store, Rows::Follow).await;
+            let engine = builder(&place.again(), &calls).start().await.unwrap();
+            let expected = match (detached, at_once) {
+                (true, _) => "completed: 1",
+                (false, true) => "terminated: enough, ann",
+                (false, false) => "cancelled: enough, ann",
+            };
+            assert_eq!(ends(&engine, &["late"]).await, [expected], "cut: {cut}");
+            assert_eq!(calls.of("pay"), usize::from(detached));
+            engine.shutdown().await.unwrap();
+        }
     }
 }
 

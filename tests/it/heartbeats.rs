@@ -9,7 +9,7 @@ use aether::prelude::*;
 use aether::store::Store;
 use aether_testing::crash::CrashStore;
 
-use crate::seeds::kit::{Calls, Place, builder, in_time, run_id, stores};
+use crate::seeds::kit::{Calls, Place, builder, in_time, run_id, stores, take_from_owner};
 
 /// Counts to ten from where it was; the first attempts fall silent at three.
 #[step(effect = "read", heartbeat = "2s", retry(max_retries = 50, delay = "1ms"))]
@@ -136,7 +136,7 @@ async fn another_process_goes_on_where_the_dead_one_was() {
         // The run's creation and its intent are written; nothing else is, as by a process that died.
         crashing.crash();
         let held = place.store.run(run.id()).await.unwrap().unwrap();
-        place.store.release(run.id(), held.epoch, jiff::Timestamp::UNIX_EPOCH).await.unwrap();
+        take_from_owner(&place.store, &held, jiff::Timestamp::UNIX_EPOCH).await;
         let next = builder(&place.store, &calls).start().await.unwrap();
         let run = next.handle::<copying>("copy").await.unwrap();
         assert_eq!(in_time(run.result()).await.unwrap(), "went on at page 7");

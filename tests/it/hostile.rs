@@ -132,7 +132,7 @@ async fn take_over(store: &dyn Store, run: &RunId) -> Lease {
 /// Takes a run away from whoever holds it, and gives it back.
 async fn steal(store: &dyn Store, run: &RunId) {
     let lease = take_over(store, run).await;
-    store.release(run, lease.run.epoch, Timestamp::now()).await.unwrap();
+    store.release(&WorkerId::from("thief".to_owned()), run, lease.run.epoch, Timestamp::now()).await.unwrap();
 }
 
 /// Look at something, after a while.

@@ -10,7 +10,7 @@ use aether::stream::{StreamEvent, StreamText};
 use aether_testing::crash::CrashStore;
 use tokio::sync::Notify;
 
-use crate::seeds::kit::{Calls, builder, in_time, run_id, stores};
+use crate::seeds::kit::{Calls, builder, in_time, run_id, stores, take_from_owner};
 
 mod cut;
 mod repair;
@@ -138,7 +138,7 @@ async fn the_text_of_a_stream_is_the_outcome_wherever_process_and_reader_are_cut
             dying.crash();
             drop((run, first));
             let held = place.store.run(&run_id("a")).await.unwrap().unwrap();
-            place.store.release(&held.id, held.epoch, aether::jiff::Timestamp::UNIX_EPOCH).await.unwrap();
+            take_from_owner(&place.store, &held, aether::jiff::Timestamp::UNIX_EPOCH).await;
 
             cut.at.store(usize::MAX, Ordering::SeqCst);
             let store = place.again();

@@ -173,7 +173,7 @@ async fn a_due_run_says_whether_a_worker_can_take_it() {
     let store = client.store();
     let me = aether::id::WorkerId::from("by-hand".to_owned());
     let request = ClaimRequest {
-        worker: me,
+        worker: me.clone(),
         now: jiff::Timestamp::now(),
         silent: Vec::new(),
         limit: 1,
@@ -188,7 +188,7 @@ async fn a_due_run_says_whether_a_worker_can_take_it() {
     assert_eq!(leases.len(), 1, "{:?} {:?}", store.run(due.id()).await, client.workers().await);
     let lease = leases.remove(0);
     let later = jiff::Timestamp::now() + Duration::from_secs(60);
-    store.release(due.id(), lease.run.epoch, later).await.unwrap();
+    store.release(&me, due.id(), lease.run.epoch, later).await.unwrap();
     let hold = client.why(due.id()).await.unwrap();
     assert!(matches!(hold, Hold::NotYet { .. }), "{hold:?} {:?}", store.run(due.id()).await);
     client.shutdown().await.unwrap();

@@ -243,6 +243,7 @@ impl Store for CodedStore {
 
     fn release(
         &self,
+        worker: &WorkerId,
         run: &RunId,
         epoch: Epoch,
         wake_at: Timestamp,
@@ -250,7 +251,7 @@ impl Store for CodedStore {
         if self.seal.is_set() {
             self.subjects.end(run);
         }
-        self.inner.release(run, epoch, wake_at)
+        self.inner.release(worker, run, epoch, wake_at)
     }
 
     fn hasten(&self, now: Timestamp, beyond: Timestamp) -> BoxFuture<'_, Result<usize, StoreError>> {

@@ -318,7 +318,7 @@ async fn release_if_created(inner: Arc<Inner>, run: RunId, at: Timestamp) {
                 if !is_of_this_call || inner.active().contains_key(&run) {
                     return;
                 }
-                if shared.store.release(&run, 1, now(&inner)).await.is_ok() {
+                if shared.store.release(&shared.worker, &run, 1, now(&inner)).await.is_ok() {
                     return inner.wake_scheduler.notify_one();
                 }
             }

@@ -13,13 +13,13 @@ use crate::vocabulary::id::WorkerId;
 /// The shortest time between two looks.
 const SHORTEST_PERIOD: Duration = Duration::from_millis(10);
 
-/// How long other workers have been silent, as this one has seen it.
+/// How long other workers have been silent, as this one has seen it: by worker and number of renewals, because a store of
+/// several databases may list a worker with a number for each.
 #[derive(Debug, Default)]
-pub(super) struct LeaseWatch(HashMap<WorkerId, Sighting>);
+pub(super) struct LeaseWatch(HashMap<(WorkerId, u64), Sighting>);
 
 #[derive(Debug)]
 struct Sighting {
-    renewals: u64,
     lease: Duration,
     /// For how long the number of renewals is known not to have changed.
     silent: Duration,
@@ -41,17 +41,18 @@ impl LeaseWatch {
             .into_iter()
             .map(|WorkerRecord { id, renewals, lease }| {
                 let lease = lease.unwrap_or(own_lease);
-                let silent = match former.get(&id) {
+                let seen = (id, renewals);
+                let silent = match former.get(&seen) {
                     // From the end of one look to the beginning of the next. No gap counts for more than a third of a
                     // lease: after a pause of its own, this worker looks again before it takes anything.
-                    Some(known) if known.renewals == renewals => {
+                    Some(known) => {
                         let gap = from.saturating_sub(known.at);
                         known.silent
                             + if mutated("leases-by-the-wall-clock") { gap } else { gap.min(lease / 3) }
                     }
-                    _ => Duration::ZERO,
+                    None => Duration::ZERO,
                 };
-                (id, Sighting { renewals, lease, silent, at: until })
+                (seen, Sighting { lease, silent, at: until })
             })
             .collect();
     }
@@ -65,9 +66,14 @@ impl LeaseWatch {
         !self.0.is_empty()
     }
 
-    /// How long each worker has been silent, and its lease.
+    /// How long each worker has been silent, and its lease: where it has several numbers, by the oldest of them.
     pub(super) fn silences(&self) -> HashMap<WorkerId, (Duration, Duration)> {
-        self.0.iter().map(|(id, sighting)| (id.clone(), (sighting.silent, sighting.lease))).collect()
+        let mut silences = HashMap::default();
+        for ((id, _), sighting) in &self.0 {
+            let silence = silences.entry(id.clone()).or_insert((sighting.silent, sighting.lease));
+            *silence = (*silence).max((sighting.silent, sighting.lease));
+        }
+        silences
     }
 
     /// How often to look, so that none of the leases is over before it was looked at several times; `None` without others.
@@ -78,12 +84,13 @@ impl LeaseWatch {
     /// Workers that have been silent for a whole lease.
     pub(super) fn silent(&self) -> Vec<SilentWorker> {
         let silent = self.0.iter().filter(|(_, sighting)| sighting.silent >= sighting.lease);
-        silent.map(|(id, sighting)| SilentWorker { id: id.clone(), renewals: sighting.renewals }).collect()
+        silent.map(|((id, renewals), _)| SilentWorker { id: id.clone(), renewals: *renewals }).collect()
     }
 
     /// Whether a worker has been silent for two leases: for a whole one its runs could be claimed, and were not.
     pub(super) fn is_long_silent(&self, id: &WorkerId) -> bool {
-        self.0.get(id).is_some_and(|sighting| sighting.silent >= sighting.lease.saturating_mul(2))
+        let is_long = |sighting: &Sighting| sighting.silent >= sighting.lease.saturating_mul(2);
+        self.0.iter().any(|((seen, _), sighting)| seen == id && is_long(sighting))
     }
 }
 
@@ -114,6 +121,27 @@ mod tests {
         assert!(!silent_after(&[(0, 1), (3, 1), (6, 1), (9, 1)]));
         assert!(silent_after(&[(0, 1), (3, 1), (6, 1), (9, 1), (12, 1)]));
         assert!(!silent_after(&[(0, 1), (3, 1), (6, 1), (9, 2), (12, 2), (18, 2)]), "it renewed meanwhile");
+    }
+
+    /// As with several databases, one of which it does not reach.
+    #[test]
+    fn a_worker_with_two_numbers_is_silent_by_the_one_that_does_not_rise() {
+        let (mut watch, id) = (LeaseWatch::default(), WorkerId::from("a".to_owned()));
+        let silent = |watch: &LeaseWatch| {
+            let mut numbers: Vec<_> = watch.silent().into_iter().map(|silent| silent.renewals).collect();
+            numbers.sort_unstable();
+            numbers
+        };
+        for n in 0..5 {
+            watch.look([seen(7), seen(100 + n)].concat(), seconds(n * 3), seconds(n * 3), LEASE);
+        }
+        assert_eq!(silent(&watch), [7]);
+        // It renews nowhere any more. What it holds by the older number may be there for good: nobody may be able to take it.
+        for n in 5..9 {
+            watch.look([seen(7), seen(104)].concat(), seconds(n * 3), seconds(n * 3), LEASE);
+        }
+        assert_eq!(silent(&watch), [7, 104]);
+        assert_eq!(watch.silences().get(&id), Some(&(seconds(24), LEASE)));
     }
 
     #[test]

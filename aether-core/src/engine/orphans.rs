@@ -75,7 +75,7 @@ impl Orphans {
             inner.let_go().add(&run, epoch);
         }
         tracing::warn!(target: "aether::engine", %run, epoch, "a run was owned here and not advanced; it is released");
-        match inner.shared.store.release(&run, epoch, now(inner)).await {
+        match inner.shared.store.release(&inner.shared.worker, &run, epoch, now(inner)).await {
             Ok(()) | Err(StoreError::UnknownRun { .. }) => {
                 inner.let_go().is_free(&run, inner.admissions.next());
                 self.0.remove(&run);

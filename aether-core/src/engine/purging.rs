@@ -1,23 +1,26 @@
 //! Deleting ended runs: once, or again and again while an engine runs.
 //!
 //! Promise: nothing is deleted once the engine stops, and a run that was not asked about is not deleted for another one of its
-//! id.
+//! id. One that cannot be deleted keeps no other one.
 
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use futures_util::future::select;
+use jiff::Timestamp;
 
 use crate::engine::inner::{Engine, Inner};
 use crate::engine::retention::{PurgeDecision, PurgeReport, Retention};
+use crate::store::api::Store;
 use crate::store::error::StoreError;
 use crate::store::purge::Purged;
 use crate::vocabulary::environment::Environment;
+use crate::vocabulary::id::RunId;
 
 impl Engine {
     /// Deletes the ended runs that are older than `retention` allows: journal, ledger rows, inbox and snapshot, one run
-    /// in one write. A store-wide business key stays taken. A run that is damaged stays, with a warning. What was deleted
-    /// before an error stays deleted.
+    /// in one write. A store-wide business key stays taken. A run that is damaged or cannot be deleted stays, with a warning.
+    /// What was deleted before an error stays deleted.
     ///
     /// ```
     /// # use aether_core::engine::{Engine, Retention};
@@ -30,7 +33,7 @@ impl Engine {
     /// ```
     ///
     /// # Errors
-    /// [`StoreError`] when the store fails.
+    /// [`StoreError`] when ended runs cannot be listed, or several runs in a row cannot be deleted: the store fails.
     pub async fn purge(&self, retention: &Retention) -> Result<PurgeReport, StoreError> {
         purge(&self.inner, retention, Duration::MAX).await
     }
@@ -48,6 +51,9 @@ impl Engine {
     }
 }
 
+/// So many runs in a row that cannot be deleted are no fault of theirs.
+const FAILURES: u32 = 5;
+
 /// Purges by a clock that has gone regularly for `steady_for`.
 async fn purge(
     inner: &Inner,
@@ -56,7 +62,7 @@ async fn purge(
 ) -> Result<PurgeReport, StoreError> {
     let store = &inner.shared.store;
     let mut query = retention.ended(inner.shared.environment.now(), steady_for);
-    let mut report = PurgeReport::default();
+    let (mut report, mut failures) = (PurgeReport::default(), 0);
     while !inner.is_stopping() {
         let ended = store.ended(query.clone()).await?;
         let Some((last, _)) = ended.last() else { break };
@@ -71,26 +77,55 @@ async fn purge(
                 report.kept += 1;
                 continue;
             }
-            // Claims of another run of this id have the same numbers: what a paused process writes when it wakes would be
-            // taken for that run's. Its loss is noted when the run is taken over, so this look comes late enough.
-            if !store.unaware_owners(&id).await?.is_empty() {
-                report.held += 1;
-                continue;
-            }
-            // Another worker may have deleted it meanwhile, and its id be used again: that run was not asked about.
-            match store.purge(&id, Some(created_at)).await {
-                Ok(Purged::Deleted) => report.deleted += 1,
-                Ok(Purged::ParentOpen(_)) => report.held += 1,
-                Ok(Purged::Unknown | Purged::Open(_)) => {}
-                // It comes before the others at every purge, and must not keep them.
-                Err(error @ StoreError::Corrupt { .. }) => {
-                    tracing::warn!(target: "aether::engine", run = %id, %error, "a damaged run is not purged");
+            // It comes before the others at every purge, and must not keep them.
+            match delete(&**store, &id, created_at).await {
+                Ok(what) => {
+                    failures = 0;
+                    what.count(&mut report);
                 }
-                Err(error) => return Err(error),
+                Err(error) => {
+                    tracing::warn!(target: "aether::engine", run = %id, %error, "a run is not purged");
+                    report.failed += 1;
+                    failures += u32::from(!matches!(error, StoreError::Corrupt { .. }));
+                    let is_over = matches!(error, StoreError::Closed { .. } | StoreError::Lost { .. });
+                    if is_over || failures >= FAILURES {
+                        return Err(error);
+                    }
+                }
             }
         }
     }
     Ok(report)
+}
+
+/// What became of a run that was to be deleted.
+#[derive(Clone, Copy, Debug)]
+enum Fate {
+    Deleted,
+    Held,
+    /// It is not the one that was meant, or is open again.
+    Other,
+}
+
+impl Fate {
+    fn count(self, report: &mut PurgeReport) {
+        report.deleted += u64::from(matches!(self, Self::Deleted));
+        report.held += u64::from(matches!(self, Self::Held));
+    }
+}
+
+async fn delete(store: &dyn Store, run: &RunId, created_at: Timestamp) -> Result<Fate, StoreError> {
+    // Claims of another run of this id have the same numbers: what a paused process writes when it wakes would be taken for
+    // that run's. Its loss is noted when the run is taken over, so this look comes late enough.
+    if !store.unaware_owners(run).await?.is_empty() {
+        return Ok(Fate::Held);
+    }
+    // Another worker may have deleted it meanwhile, and its id be used again: that run was not asked about.
+    Ok(match store.purge(run, Some(created_at)).await? {
+        Purged::Deleted => Fate::Deleted,
+        Purged::ParentOpen(_) => Fate::Held,
+        Purged::Unknown | Purged::Open(_) => Fate::Other,
+    })
 }
 
 /// How often the clock is looked at that is not believed yet.

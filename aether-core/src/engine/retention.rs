@@ -68,6 +68,8 @@ pub struct PurgeReport {
     /// Runs that were kept because their parents are open, or because a paused process of which they were taken may wake and
     /// write.
     pub held: u64,
+    /// Runs that could not be deleted; a warning says why. They are tried again at the next purge.
+    pub failed: u64,
 }
 
 impl Default for Retention {

@@ -12,6 +12,7 @@ use crate::definition::def::WorkflowDef;
 use crate::definition::linked::linked_items;
 use crate::inbox::decisions::EndRequest;
 use crate::inbox::error::SendError;
+use crate::journal::event::RunCreated;
 use crate::run::claim::Run;
 use crate::step::body::BodyError;
 use crate::store::error::StoreError;
@@ -193,6 +194,11 @@ pub(crate) struct ParentRun {
 impl ParentRun {
     pub(crate) fn of(run: &Run) -> Self {
         Self { id: run.id.clone(), life: life(&run.seed) }
+    }
+
+    /// A run by what its journal says of its creation.
+    pub(crate) fn created(run: &RunId, created: &RunCreated) -> Self {
+        Self { id: run.clone(), life: life(&created.seed) }
     }
 }
 

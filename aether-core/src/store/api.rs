@@ -174,7 +174,9 @@ pub trait Store: Any + Send + Sync + Debug {
     /// counts: it may be back.
     fn codes_elsewhere(&self, me: &WorkerId) -> BoxFuture<'_, Result<Vec<CodeId>, StoreError>>;
 
-    /// The workers that hold runs, in any order.
+    /// The workers that hold runs, in any order. A store whose parts renew apart from each other, as several databases do,
+    /// may list a worker once for each part, with numbers that it tells apart when a claim names them as silent: who is
+    /// silent in one part only then loses what it holds there, and nothing else.
     fn workers(&self) -> BoxFuture<'_, Result<Vec<WorkerRecord>, StoreError>>;
 
     /// All workers that have registered and not retired, and those that hold runs, in any order, with what they registered:
@@ -396,13 +398,20 @@ pub trait Store: Any + Send + Sync + Debug {
         0
     }
 
-    /// Releases the lease on a run without changing its journal; the run is due again at `wake_at`. Does nothing with
-    /// a stale `epoch` and for a run that has ended: a worker that lost a run must not release it from the new owner.
+    /// Releases the lease of `worker` on a run without changing its journal; the run is due again at `wake_at`. Does nothing
+    /// with a stale `epoch`, for a run that another worker holds, and for one that has ended: a worker that lost a run must
+    /// not release it from the new owner. Both are compared, because an epoch is given out again where a store lost the claim
+    /// that had it, as a database does that was set back.
     ///
     /// # Errors
     /// [`StoreError::UnknownRun`] when there is no such run.
-    fn release(&self, run: &RunId, epoch: Epoch, wake_at: Timestamp)
-    -> BoxFuture<'_, Result<(), StoreError>>;
+    fn release(
+        &self,
+        worker: &WorkerId,
+        run: &RunId,
+        epoch: Epoch,
+        wake_at: Timestamp,
+    ) -> BoxFuture<'_, Result<(), StoreError>>;
 
     /// Makes runs due `now` that wait for nothing and are due later than `beyond` all the same: by a clock that was ahead,
     /// a worker released them in the middle of their work, or somebody created them to begin at once. Runs that sleep, that wait

@@ -279,13 +279,15 @@ impl Store for MemoryStore {
 
     fn release(
         &self,
+        worker: &WorkerId,
         run: &RunId,
         epoch: Epoch,
         wake_at: Timestamp,
     ) -> BoxFuture<'_, Result<(), StoreError>> {
         self.answer(|content| {
             let run = content.known(run)?;
-            if run.record.epoch == epoch && !run.record.status.is_terminal() {
+            let is_held = run.record.owner.as_ref() == Some(worker) && run.record.epoch == epoch;
+            if is_held && !run.record.status.is_terminal() {
                 run.record.wake_at = Some(wake_at);
                 run.lapses_at = run.lapses_at.map(|at| at.max(wake_at));
                 run.release();

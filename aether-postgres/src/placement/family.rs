@@ -2,7 +2,9 @@
 //!
 //! Promise: nothing crosses databases in one transaction. The parent is looked at before its child is created and once
 //! more behind that: a child whose parent has ended meanwhile is removed again, so that none is left of a parent that
-//! never asked for it. Where another worker holds the parent meanwhile, the child stays: its journal asks for it.
+//! never asked for it. Where another worker holds the parent meanwhile, the child stays, because the parent's journal asks
+//! for it, and its creator gives it up. Whoever claims it looks at the parent before it begins: so also where the creator
+//! was gone before the second look.
 //!
 //! A decision is locked in the first database until the run that rests on it is created, so that nobody notes, replaces or
 //! frees it meanwhile. A run that was created is never removed for a decision that has changed since: whoever changed it may
@@ -15,16 +17,13 @@ use aether_core::store::ledger::LedgerEntry;
 use aether_core::store::{Created, Decision, NewRun, StoreError};
 use futures_util::future::BoxFuture;
 
+use crate::create::ParentNow;
 use crate::database::{Database, ask};
 use crate::error::gone;
 use crate::network;
 use crate::placement::search::{Doubtful as _, at};
 use crate::placement::shared::Shared;
-use crate::row::{self, get};
-use crate::shard::shard;
-
-const END: &str =
-    "SELECT epoch, final FROM journal WHERE shard = $1::int2 AND run = $2::text ORDER BY frame DESC LIMIT 1";
+use crate::row;
 
 /// Creates a run in whichever database has its bucket. One that rests on nothing is queued before this returns. Appends to
 /// any of them may be queued from then on.
@@ -54,21 +53,25 @@ async fn born(
     parent: RunId,
     epoch: Epoch,
 ) -> Result<Created, StoreError> {
-    let (held, ended) = parent_now(shared, &parent).await?;
-    if ended || held != Some(epoch) {
+    let now = async || Ok(ParentNow::of(at!(shared, parent.as_str(), |db| db.end_of(&parent))?, epoch));
+    if now().await? != ParentNow::Held {
         // Who asks again after a lost answer is told what is there.
         let there = at!(shared, new.id.as_str(), |db| db.run_record(&new.id))?;
         return Ok(there.map_or(Created::ParentLost, |record| Created::Existing(Box::new(record))));
     }
-    let id = new.id.clone();
+    let (id, owner, at) = (new.id.clone(), new.owner.clone(), row::micros(new.at));
     let created = placed(shared, NewRun { parent_epoch: None, ..new }, ledger).await?;
-    if created == Created::New
-        && parent_now(shared, &parent).await?.1
-        && at!(shared, id.as_str(), |db| db.remove(&id))?.is_gone()
-    {
-        return Ok(Created::ParentLost);
+    if created != Created::New {
+        return Ok(created);
     }
-    Ok(created)
+    match now().await? {
+        ParentNow::Held => return Ok(Created::New),
+        ParentNow::Ended if at!(shared, id.as_str(), |db| db.remove(&id))?.is_gone() => {}
+        ParentNow::Lost | ParentNow::Ended => {
+            at!(shared, id.as_str(), |db| db.give_up(owner.as_ref(), &id, at))?;
+        }
+    }
+    Ok(Created::ParentLost)
 }
 
 /// Locks a keyed start in a revision against every change.
@@ -161,17 +164,4 @@ fn placed(
 pub(crate) fn purged(database: &Database, run: &RunId) -> StoreError {
     let reason = format!("run `{run}` was there and was purged meanwhile");
     StoreError::Unavailable { store: database.name.to_string(), reason }
-}
-
-/// The epoch of a run, and whether it has ended or is not there.
-async fn parent_now(shared: &Shared, run: &RunId) -> Result<(Option<u64>, bool), StoreError> {
-    let found = at!(shared, run.as_str(), |db| end(db, run))?;
-    Ok(found.map_or((None, true), |(epoch, ended)| (Some(epoch), ended)))
-}
-
-async fn end(database: &Database, run: &RunId) -> Result<Option<(u64, bool)>, StoreError> {
-    ask!(database, |conn| {
-        let found = conn.query_opt(END, &[&shard(run.as_str()), &run.as_str()]).await?;
-        found.map(|row| Ok((row::nat(get(&row, 0)?, "epoch")?, get(&row, 1)?))).transpose()
-    })
 }

@@ -1,15 +1,16 @@
 //! Workers in several databases: each database has a lease of its own.
 //!
 //! Promise: a worker renews in every database, by the same number. One that cannot reach a database loses, after its
-//! lease, the runs that it holds there and no other; until it has renewed there again, no body of those runs begins. Who
-//! watches a worker sees the lowest of its numbers, so that a lease which is not renewed in one database is seen there.
+//! lease, the runs that it holds there and no other; until it has renewed there again, no body of those runs begins. Where
+//! the numbers of a worker differ, whoever watches it sees each of them with its database, and claims by it there alone: what
+//! cannot be taken over in one database keeps nothing back in another.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use aether_core::id::{RunId, WorkerId};
-use aether_core::store::{ClaimRequest, Lease, LostRun, StoreError, WorkerRecord};
+use aether_core::store::{ClaimRequest, Lease, LostRun, SilentWorker, StoreError, WorkerRecord};
 use futures_util::future::join_all;
 
 use crate::claimed::Given;
@@ -21,27 +22,54 @@ const REST: Duration = Duration::from_secs(1);
 
 /// The renewals that this process has made.
 #[derive(Debug, Default)]
-pub(crate) struct Renewals {
-    /// The highest number of each worker.
-    numbers: HashMap<WorkerId, i64>,
-    /// Where the last renewal of a worker failed.
-    failed: HashSet<(WorkerId, usize)>,
-    /// How often one of a worker failed in one of the databases, or succeeded there again.
-    lapses: HashMap<WorkerId, u64>,
+pub(crate) struct Renewals(HashMap<WorkerId, Renewing>);
+
+/// The renewals of one worker.
+#[derive(Debug, Default)]
+struct Renewing {
+    /// Its highest number.
+    number: i64,
+    /// Where the last one failed.
+    failed: HashSet<usize>,
+    /// How often one failed in one of the databases, or succeeded there again.
+    lapses: u64,
+    /// When the last one was answered, and the lease that it was for.
+    last: Option<(Instant, Duration)>,
+}
+
+impl Renewing {
+    /// A renewal in a database has succeeded, or not.
+    fn note(&mut self, database: usize, succeeded: bool) {
+        let was_held = succeeded && !self.failed.remove(&database);
+        if !succeeded {
+            self.failed.insert(database);
+        }
+        if !was_held {
+            self.lapses = self.lapses.saturating_add(1);
+        }
+    }
+
+    /// How long ago it renewed, in leases.
+    fn age(&self, now: Instant) -> f64 {
+        let age = |(at, lease): (Instant, Duration)| {
+            now.saturating_duration_since(at).as_secs_f64() / lease.as_secs_f64()
+        };
+        self.last.map_or(f64::INFINITY, age)
+    }
 }
 
 impl Renewals {
-    /// A renewal of a worker in a database has succeeded, or not.
-    fn note(&mut self, worker: &WorkerId, database: usize, succeeded: bool) {
-        let place = (worker.clone(), database);
-        let was_held = succeeded && !self.failed.remove(&place);
-        if !succeeded {
-            self.failed.insert(place);
-        }
-        if !was_held {
-            let lapses = self.lapses.entry(worker.clone()).or_default();
-            *lapses = lapses.saturating_add(1);
-        }
+    fn of(&self, worker: &WorkerId) -> Option<&Renewing> {
+        self.0.get(worker)
+    }
+
+    /// Whether no worker of this process could renew in a database. One that has not renewed for a lease says nothing of it
+    /// any more: it may have ended in whatever way.
+    fn is_blind(&self, database: usize, now: Instant) -> bool {
+        let failed = |of: &Renewing| of.failed.contains(&database);
+        // As old as a success is in which two renewals came late.
+        let can = self.0.values().any(|of| !failed(of) && of.age(now) <= 0.5);
+        !can && self.0.values().any(|of| failed(of) && of.age(now) <= 1.0)
     }
 }
 
@@ -98,7 +126,7 @@ impl Shared {
         if !self.is_sharded() {
             return self.home().renew(worker, lease, noticed).await;
         }
-        let number = self.renewals().numbers.get(worker).map_or(0, |number| number.saturating_add(1));
+        let number = self.renewals().of(worker).map_or(0, |known| known.number.saturating_add(1));
         let time = (lease / 8).min(REACH);
         let renew = |database: &std::sync::Arc<Database>| {
             let database = database.clone();
@@ -106,14 +134,15 @@ impl Shared {
         };
         let answers = join_all(self.all().iter().map(renew)).await;
         let mut renewals = self.renewals();
+        let known = renewals.0.entry(worker.clone()).or_default();
+        known.last = Some((Instant::now(), lease));
         let (mut lost, mut failure, mut reached) = (Vec::new(), None, false);
         for (number, answer) in answers.into_iter().enumerate() {
-            renewals.note(worker, number, answer.is_ok());
+            known.note(number, answer.is_ok());
             match answer {
                 Ok((count, runs)) => {
                     reached = true;
-                    let highest = renewals.numbers.entry(worker.clone()).or_default();
-                    *highest = count.max(*highest);
+                    known.number = count.max(known.number);
                     lost.extend(runs);
                 }
                 Err(error) => {
@@ -158,48 +187,42 @@ impl Shared {
             return true;
         }
         let number = self.map.spot(crate::shard::shard(run)).database;
-        !self.renewals().failed.contains(&(worker.clone(), number))
+        self.renewals().of(worker).is_none_or(|known| !known.failed.contains(&number))
     }
 
     /// See [`Store::is_renewed_everywhere`](aether_core::store::Store::is_renewed_everywhere).
     pub(crate) fn is_renewed_everywhere(&self, worker: &WorkerId) -> bool {
-        self.renewals().failed.iter().all(|(failed, _)| failed != worker)
+        self.renewals().of(worker).is_none_or(|known| known.failed.is_empty())
     }
 
     /// See [`Store::lapses`](aether_core::store::Store::lapses).
     pub(crate) fn lapses(&self, worker: &WorkerId) -> u64 {
-        self.renewals().lapses.get(worker).copied().unwrap_or(0)
+        self.renewals().of(worker).map_or(0, |known| known.lapses)
     }
 
     /// The worker has retired.
     pub(crate) fn forget_worker(&self, worker: &WorkerId) {
-        let mut renewals = self.renewals();
-        renewals.numbers.remove(worker);
-        renewals.failed.retain(|(known, _)| known != worker);
-        renewals.lapses.remove(worker);
+        self.renewals().0.remove(worker);
     }
 
-    /// Workers that hold runs. A database where no worker of this process could renew is left out: in the same time the
-    /// others may not have been able to, either.
+    /// Workers that hold runs. A database where no worker of this process can renew is left out: in the same time the others
+    /// may not have been able to, either.
     pub(crate) async fn workers(&self) -> Result<Vec<WorkerRecord>, StoreError> {
         if !self.is_sharded() {
             return self.home().workers().await;
         }
-        let failed: HashSet<usize> = self.renewals().failed.iter().map(|(_, number)| *number).collect();
-        let (mut workers, mut failure): (BTreeMap<String, WorkerRecord>, _) = (BTreeMap::new(), None);
-        let mut answered = false;
-        for (_, database) in self.reachable().into_iter().filter(|(number, _)| !failed.contains(number)) {
+        let blind = |number: usize| self.renewals().is_blind(number, Instant::now());
+        let seen: Vec<_> = self.reachable().into_iter().filter(|(number, _)| !blind(*number)).collect();
+        let (mut lists, mut failure) = (Vec::new(), None);
+        for (number, database) in seen {
             match in_time(database, REACH, database.workers()).await {
-                Ok(there) => {
-                    answered = true;
-                    there.into_iter().for_each(|worker| merge(&mut workers, worker));
-                }
+                Ok(there) => lists.push((number, there)),
                 Err(error) => failure = Some(error),
             }
         }
         match failure {
-            Some(error) if !answered => Err(error),
-            _ => Ok(workers.into_values().collect()),
+            Some(error) if lists.is_empty() => Err(error),
+            _ => Ok(merged(lists)),
         }
     }
 }
@@ -318,14 +341,42 @@ fn shares(due: &BTreeMap<usize, Vec<i64>>, limit: usize) -> HashMap<usize, usize
     shares
 }
 
-fn merge(workers: &mut BTreeMap<String, WorkerRecord>, worker: WorkerRecord) {
-    let id = worker.id.as_str().to_owned();
-    match workers.get_mut(&id) {
-        Some(known) => {
-            known.renewals = known.renewals.min(worker.renewals);
-            known.lease = known.lease.max(worker.lease);
+/// Where in a number of renewals its database stands, from 1 on; 0 where the number is that of all.
+const DATABASE: u32 = 48;
+
+/// The workers that each database lists. One whose numbers are the same is listed once, any other one for each database.
+fn merged(lists: Vec<(usize, Vec<WorkerRecord>)>) -> Vec<WorkerRecord> {
+    let mut workers: BTreeMap<String, Vec<(usize, WorkerRecord)>> = BTreeMap::new();
+    for (number, list) in lists {
+        for worker in list {
+            workers.entry(worker.id.as_str().to_owned()).or_default().push((number, worker));
         }
-        None => drop(workers.insert(id, worker)),
+    }
+    let listed = |seen: Vec<(usize, WorkerRecord)>| {
+        let numbers: HashSet<u64> = seen.iter().map(|(_, worker)| worker.renewals).collect();
+        let (lease, several) = (seen.iter().filter_map(|(_, worker)| worker.lease).max(), numbers.len() > 1);
+        let of = move |(number, worker): (usize, WorkerRecord)| {
+            let database = if several { number as u64 + 1 } else { 0 };
+            WorkerRecord { renewals: worker.renewals | database << DATABASE, lease, ..worker }
+        };
+        seen.into_iter().take(if several { usize::MAX } else { 1 }).map(of).collect::<Vec<_>>()
+    };
+    workers.into_values().flat_map(listed).collect()
+}
+
+/// The number that a worker must have in a database to be silent there; `None` where it is that of another database.
+fn renewals_in(database: usize, renewals: u64) -> Option<u64> {
+    let of = renewals >> DATABASE;
+    (of == 0 || of == database as u64 + 1).then_some(renewals & ((1 << DATABASE) - 1))
+}
+
+impl Database {
+    /// Those of some silent workers that are silent here, and their numbers, as two arrays.
+    pub(crate) fn silent_here<'w>(&self, workers: &'w [SilentWorker]) -> (Vec<&'w str>, Vec<i64>) {
+        let number = self.peers.get().map_or(0, |peers| peers.number);
+        let here =
+            |worker: &'w SilentWorker| Some((worker.id.as_str(), renewals_in(number, worker.renewals)?));
+        workers.iter().filter_map(here).map(|(id, renewals)| (id, crate::row::int(renewals))).unzip()
     }
 }
 
@@ -392,26 +443,51 @@ mod tests {
     /// A look at a run in one database is older than a lapse in another one, to which the run is moved.
     #[test]
     fn a_lapse_in_any_database_is_one_more_of_the_worker() {
-        let (worker, other) = (WorkerId::from("w".to_owned()), WorkerId::from("v".to_owned()));
-        let (mut renewals, mut before) = (Renewals::default(), 0);
+        let (mut renewals, mut before) = (Renewing::default(), 0);
         let mut rises = |database, succeeded| {
-            renewals.note(&worker, database, succeeded);
-            let now = renewals.lapses.get(&worker).copied().unwrap_or(0);
-            std::mem::replace(&mut before, now) < now
+            renewals.note(database, succeeded);
+            std::mem::replace(&mut before, renewals.lapses) < renewals.lapses
         };
         assert!(!rises(0, true) && !rises(1, true), "nothing has failed yet");
         assert!(rises(0, false) && !rises(1, true));
         assert!(rises(0, false), "it may have been taken since the last one, and moved");
         assert!(rises(0, true) && !rises(0, true));
         assert!(rises(1, false) && !rises(0, true) && rises(1, true));
-        assert_eq!((renewals.lapses.get(&other), renewals.failed.len()), (None, 0));
+        assert_eq!(renewals.failed.len(), 0);
     }
 
     #[test]
-    fn the_lowest_number_of_renewals_is_seen() {
-        let worker = |renewals| WorkerRecord { id: "w".to_owned().into(), renewals, lease: None };
-        let mut workers = BTreeMap::new();
-        [7, 3, 9].into_iter().for_each(|renewals| merge(&mut workers, worker(renewals)));
-        assert_eq!(workers.into_values().collect::<Vec<_>>(), [worker(3)]);
+    fn a_database_is_left_out_while_a_worker_fails_there_and_none_succeeds() {
+        const LEASE: Duration = Duration::from_secs(60);
+        let (mut renewals, now) = (Renewals::default(), Instant::now() + LEASE * 10);
+        let mut renews = |name: &str, ago: Duration, fails: bool| {
+            let known = renewals.0.entry(WorkerId::from(name.to_owned())).or_default();
+            known.last = Some((now - ago, LEASE));
+            known.note(0, true);
+            known.note(1, !fails);
+            (renewals.is_blind(0, now), renewals.is_blind(1, now))
+        };
+        assert_eq!(renews("a", LEASE / 4, true), (false, true));
+        assert_eq!(renews("b", LEASE / 4, false), (false, false), "it could have renewed there");
+        assert_eq!(renews("b", LEASE * 3 / 4, false), (false, true), "that was long ago");
+        assert_eq!(renews("b", LEASE / 4, true), (false, true));
+        assert_eq!(renews("a", LEASE * 2, true), (false, true));
+        assert_eq!(renews("b", LEASE * 2, true), (false, false), "they have ended without a word");
+        assert_eq!(renews("c", LEASE / 4, false), (false, false));
+    }
+
+    #[test]
+    fn numbers_that_differ_are_those_of_their_databases() {
+        let worker =
+            |renewals, lease| WorkerRecord { id: "w".to_owned().into(), renewals, lease: Some(lease) };
+        let second = Duration::from_secs(1);
+        let same = merged(vec![(0, vec![worker(7, second)]), (1, vec![worker(7, second * 2)])]);
+        assert_eq!(same, [worker(7, second * 2)]);
+        let apart = merged(vec![(0, vec![worker(7, second)]), (2, vec![worker(3, second)])]);
+        assert_eq!(apart.len(), 2);
+        let there = |database, of: &WorkerRecord| renewals_in(database, of.renewals);
+        assert_eq!((there(0, &same[0]), there(1, &same[0])), (Some(7), Some(7)));
+        assert_eq!((there(0, &apart[0]), there(2, &apart[0])), (Some(7), None));
+        assert_eq!((there(0, &apart[1]), there(2, &apart[1])), (None, Some(3)));
     }
 }

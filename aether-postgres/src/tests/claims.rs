@@ -211,6 +211,19 @@ async fn a_worker_that_retires_frees_no_run_that_another_one_takes() {
     assert_eq!(table.number("SELECT count(*) FROM due").await, 0, "they are held");
 }
 
+/// A standby was promoted that did not have the claim of the first worker, and the second one got its epoch.
+#[tokio::test]
+async fn a_release_frees_nothing_that_another_worker_holds_in_the_same_epoch() {
+    let table = Table::lay().await;
+    table.run("run", Some("second"), 0).await;
+    table.database.release(&worker("first"), &run_id("run"), 1, at(9)).await.unwrap();
+    let record = table.database.run_record(&run_id("run")).await.unwrap().unwrap();
+    assert_eq!((record.owner, record.epoch), (Some(worker("second")), 1));
+    assert_eq!(table.number("SELECT count(*) FROM due").await, 0);
+    table.database.release(&worker("second"), &run_id("run"), 1, at(9)).await.unwrap();
+    assert_eq!(table.database.run_record(&run_id("run")).await.unwrap().unwrap().owner, None);
+}
+
 #[tokio::test]
 async fn a_stale_release_that_waited_for_a_claim_frees_nothing() {
     let table = Table::lay().await;
@@ -220,7 +233,9 @@ async fn a_stale_release_that_waited_for_a_claim_frees_nothing() {
     assert_eq!(take_over_in(&claim).await, 1);
     let released = {
         let database = table.database.clone();
-        tokio::spawn(async move { database.release(&run_id("run"), 1, at(9)).await.unwrap() })
+        tokio::spawn(
+            async move { database.release(&worker("first"), &run_id("run"), 1, at(9)).await.unwrap() },
+        )
     };
     table.until_blocked(1).await;
     claim.batch_execute("COMMIT").await.unwrap();

@@ -7,7 +7,7 @@ use aether_core::engine::Engine;
 use aether_core::environment::Environment;
 use aether_core::payload::Payload;
 use aether_core::store::{
-    AppendError, ClaimRequest, Created, Decision, KeyedStart, Sent, Store as _, StoreError,
+    AppendError, ClaimRequest, Created, Decision, KeyedStart, Sent, SilentWorker, Store as _, StoreError,
 };
 use aether_pg_tests::Cluster;
 use futures_util::future::BoxFuture;
@@ -53,7 +53,7 @@ async fn a_worker_retires_and_a_store_closes_in_every_database() {
 
 /// The clock of this machine. Nothing is drawn.
 #[derive(Debug)]
-struct Host;
+pub(super) struct Host;
 
 impl Environment for Host {
     fn now(&self) -> Timestamp {
@@ -113,6 +113,28 @@ async fn an_idle_worker_watches_the_others_again_after_a_renewal_that_failed() {
     }
 }
 
+/// Of several engines in one process, the one that cannot renew somewhere hides nobody from the others.
+#[tokio::test]
+async fn a_worker_that_cannot_renew_hides_no_database_from_another_one_of_its_process() {
+    let tables = [Table::lay().await, Table::lay().await];
+    let store = store(&tables[0].url, &tables[1].url, Duration::ZERO).await;
+    tables[1].run("run", Some("x"), 0).await;
+    let refused = "INSERT INTO workers(id, renewals, lease) VALUES ('x', 5, 1000000);
+        ALTER TABLE workers ADD CONSTRAINT refused CHECK (id <> 'refused')";
+    tables[1].client.batch_execute(refused).await.unwrap();
+    let sees = async || store.workers().await.unwrap().into_iter().map(|seen| seen.id).collect::<Vec<_>>();
+    let (refused, other) = (worker("refused"), worker("other"));
+    store.renew(&refused, LEASE, Vec::new()).await.unwrap();
+    assert!(!store.is_renewed_everywhere(&refused));
+    assert_eq!(sees().await, [], "nobody could renew there");
+    store.renew(&other, LEASE, Vec::new()).await.unwrap();
+    assert!(store.is_renewed_everywhere(&other));
+    assert_eq!(sees().await, [worker("x")]);
+    store.retire(&refused).await.unwrap();
+    assert_eq!(sees().await, [worker("x")]);
+    store.close().await.unwrap();
+}
+
 #[tokio::test]
 async fn a_lost_claim_is_found_while_another_database_is_away() {
     let (first, second) = (Table::lay().await, Table::lay().await);
@@ -153,6 +175,32 @@ async fn what_a_silent_worker_holds_is_taken_before_what_is_due_in_any_database(
             assert_eq!(kinds, expected, "in database {there}");
         }
     }
+}
+
+/// What it holds in one database may be for nobody who is there, and stay where it is.
+#[tokio::test]
+async fn a_worker_is_taken_over_in_each_database_by_its_number_there() {
+    let tables = [Table::lay().await, Table::lay().await];
+    let store = store(&tables[0].url, &tables[1].url, Duration::from_secs(60)).await;
+    for (number, table) in tables.iter().enumerate() {
+        table.run(&format!("run-{number}"), Some("former"), 0).await;
+        let known =
+            format!("INSERT INTO workers(id, renewals, lease) VALUES ('former', {}, 1000000)", 9 - number);
+        table.client.batch_execute(&known).await.unwrap();
+    }
+    let silent = async || {
+        let seen = store.workers().await.unwrap().into_iter();
+        seen.map(|seen| SilentWorker { id: seen.id, renewals: seen.renewals }).collect::<Vec<_>>()
+    };
+    let both = silent().await;
+    assert_eq!(both.len(), 2);
+    // It comes back in the first one.
+    tables[0].client.batch_execute("UPDATE workers SET renewals = 8").await.unwrap();
+    let claim = |silent| ClaimRequest { silent, ..request("w", 100) };
+    let leases = store.claim(claim(both.clone())).await.unwrap();
+    assert_eq!(names(&leases), ["run-1"], "by the number of the second one nothing is taken in the first");
+    tables[0].client.batch_execute("UPDATE workers SET renewals = 9").await.unwrap();
+    assert_eq!(names(&store.claim(claim(both)).await.unwrap()), ["run-0"]);
 }
 
 /// A worker that was not told of the target would lose there what it holds.
@@ -244,6 +292,34 @@ async fn a_run_stays_whose_decision_was_replaced_because_it_could_not_be_held() 
     assert!(store.run(&run_id("run")).await.unwrap().is_some());
 }
 
+/// The parent is in the first database and its child in the second, where the creation waits meanwhile.
+#[tokio::test]
+async fn a_child_is_given_up_whose_parent_was_lost_or_has_ended_while_it_was_created() {
+    let lost = "INSERT INTO journal SELECT shard, run, 1, 1, 0, 1, 2, false, '', chain FROM journal WHERE run = 'parent'";
+    let ended = "UPDATE journal SET final = true WHERE run = 'parent'";
+    for meanwhile in ["", lost, ended] {
+        let ([first, second], store, _) = decided("run", Duration::from_secs(60)).await;
+        assert_eq!(store.create(new_run("parent")).await, Ok(Created::New));
+        let blocker = second.begin().await;
+        blocker.batch_execute("LOCK TABLE journal IN SHARE MODE").await.unwrap();
+        let (mut child, creating) = (new_run("run"), store.clone());
+        (child.parent, child.parent_epoch) = (Some(run_id("parent")), Some(1));
+        let created = tokio::spawn(async move { creating.create(child).await });
+        second.until_blocked(1).await;
+        first.client.batch_execute(meanwhile).await.unwrap();
+        blocker.batch_execute("COMMIT").await.unwrap();
+        let created = tokio::time::timeout(SOON, created).await.unwrap().unwrap();
+        let rows = async |of: &str| second.number(&format!("SELECT count(*) FROM {of} = 'run'")).await;
+        let there = (rows("runs WHERE owner IS NULL AND id").await, rows("due WHERE run").await);
+        let (expected, left) = match meanwhile {
+            "" => (Created::New, (0, 0)),
+            _ if meanwhile == lost => (Created::ParentLost, (1, 1)),
+            _ => (Created::ParentLost, (0, 0)),
+        };
+        assert_eq!((created, there), (Ok(expected), left), "{meanwhile}");
+    }
+}
+
 /// More starts than the pools have connections hold up each other for a while, and not for good.
 #[tokio::test]
 async fn many_decided_starts_at_once_take_turns() {
@@ -313,6 +389,73 @@ async fn what_was_sent_is_known_after_the_run_was_moved() {
     proxy.hold(false);
     assert_eq!(tokio::time::timeout(SOON, asked).await.unwrap().unwrap(), Ok(Sent::Delivered));
     assert_eq!(tables[1].number("SELECT count(*) FROM inbox").await, 1, "it is there once");
+}
+
+/// The writer of the former database does not reach it, and has appends of the bucket in hand: such that were never sent, were
+/// carried out, or were cut off.
+#[tokio::test]
+async fn appends_follow_a_bucket_that_is_moved_while_its_former_database_is_away() {
+    for fate in ["not sent", "written", "cut off"] {
+        let tables = [Table::lay().await, Table::lay().await];
+        let proxy = Proxy::before(Cluster::shared().port()).await;
+        let url = proxy.url(tables[1].url.rsplit('/').next().unwrap());
+        let far = store(&tables[0].url, &url, SOON).await;
+        let near = store(&tables[0].url, &tables[1].url, SOON).await;
+        let moves = async |run: &str, to: &str| {
+            let bucket = u16::try_from(crate::shard::shard(run)).unwrap();
+            assert_eq!(near.move_buckets(bucket..bucket + 1, to).await, Ok(1));
+        };
+        for run in ["run", "stays"] {
+            moves(run, "b").await;
+            assert_eq!(far.create(new_run(run)).await, Ok(Created::New));
+        }
+        let frames = "SELECT count(*) FROM journal WHERE run = 'run'";
+        assert_eq!(tables[1].number(frames).await, 1);
+        let queue = |run: &str, position, text: &str| {
+            let (append, reply) = append(&run_id(run), 1, position, text);
+            far.append(append);
+            reply
+        };
+        proxy.refuse(true);
+        let mut replies = Vec::new();
+        match fate {
+            "not sent" => {
+                proxy.cut();
+                replies.push(queue("run", 1, "x"));
+            }
+            "written" => {
+                proxy.lose(1);
+                replies.push(queue("run", 1, "x"));
+                while tables[1].number(frames).await < 2 || proxy.left() > 0 {
+                    tokio::time::sleep(Duration::from_millis(2)).await;
+                }
+            }
+            _ => {
+                let blocker = tables[1].begin().await;
+                blocker.batch_execute("LOCK TABLE journal IN SHARE MODE").await.unwrap();
+                replies.push(queue("run", 1, "x"));
+                tables[1].until_blocked(1).await;
+                let end = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+                    WHERE datname = current_database() AND wait_event_type = 'Lock'";
+                tables[1].number(end).await;
+                proxy.cut();
+                blocker.batch_execute("COMMIT").await.unwrap();
+            }
+        }
+        replies.push(queue("run", 2, "y"));
+        let mut stays = queue("stays", 1, "z");
+        moves("run", "a").await;
+        for (next, reply) in (2..).zip(replies) {
+            let answer = tokio::time::timeout(SOON, reply).await.expect(fate);
+            assert_eq!(answer.unwrap().unwrap().next, next, "{fate}");
+        }
+        assert_eq!((tables[0].number(frames).await, tables[1].number(frames).await), (3, 0), "{fate}");
+        assert!(tokio::time::timeout(Duration::from_millis(50), &mut stays).await.is_err(), "{fate}");
+        proxy.refuse(false);
+        assert_eq!(tokio::time::timeout(SOON, stays).await.unwrap().unwrap().unwrap().next, 2, "{fate}");
+        let frames = tables[0].database.load(&run_id("run"), 0).await.unwrap();
+        aether_core::journal::read_verified(&frames).unwrap();
+    }
 }
 
 /// A run begins before its creation is answered.

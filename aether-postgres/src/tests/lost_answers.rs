@@ -236,7 +236,7 @@ async fn the_next_claim_finds_the_slots_of_one_that_was_given_up_in_a_later_part
     table.database.claim(&request("w", 0)).await.unwrap();
     let first = table.number("SELECT count(*) FROM runs WHERE owner = 'w'").await;
     assert_eq!(first, 1, "the queue is served first");
-    table.database.release(&run_id("queued"), 1, at(2)).await.unwrap();
+    table.database.release(&worker("w"), &run_id("queued"), 1, at(2)).await.unwrap();
     let blocker = table.begin().await;
     let fence = "INSERT INTO journal SELECT shard, run, frame + 1, position + count, 0, at, epoch + 1, false, '', chain
         FROM journal WHERE run = 'free'";
@@ -286,7 +286,7 @@ async fn a_release_is_made_once() {
     let (table, proxy, far) = apart(PATIENT).await;
     table.run("run", Some("first"), 0).await;
     proxy.lose(1);
-    far.release(&run_id("run"), 1, at(30)).await.unwrap();
+    far.release(&worker("first"), &run_id("run"), 1, at(30)).await.unwrap();
     assert_eq!(proxy.left(), 0);
     let record = table.database.run_record(&run_id("run")).await.unwrap().unwrap();
     assert_eq!((record.owner, record.wake_at, record.epoch), (None, Some(at(30)), 1));
@@ -294,16 +294,20 @@ async fn a_release_is_made_once() {
 
 #[tokio::test]
 async fn a_purge_says_that_it_deleted() {
-    let (table, proxy, far) = apart(PATIENT).await;
-    table.run("run", Some("first"), 0).await;
-    let end = "UPDATE runs SET status = 3, owner = NULL, ended_at = 1; UPDATE journal SET final = true";
-    table.client.batch_execute(end).await.unwrap();
-    let place = table.number("SELECT place FROM runs").await;
-    proxy.lose(1);
-    let lost = LostAnswer::default();
-    assert_eq!(far.delete(&run_id("run"), place, &lost).await, Ok(Purged::Unknown));
-    assert!(lost.happened(), "it may have deleted it");
-    assert_eq!((proxy.left(), table.number("SELECT count(*) FROM journal").await), (0, 0));
+    // A run with many rows goes in several statements, of which the last is the end of their transaction.
+    for (values, passed) in [(0, 1), (20, 1)] {
+        let (table, proxy, far) = apart(PATIENT).await;
+        table.run("run", Some("first"), 0).await;
+        super::purging::values(&table, "run", values).await;
+        let end = "UPDATE runs SET status = 3, owner = NULL, ended_at = 1; UPDATE journal SET final = true";
+        table.client.batch_execute(end).await.unwrap();
+        let place = table.number("SELECT place FROM runs").await;
+        proxy.lose_after(passed, 1);
+        let lost = LostAnswer::default();
+        assert_eq!(far.delete(&run_id("run"), place, &lost).await, Ok(Purged::Unknown));
+        assert!(lost.happened(), "it may have deleted it");
+        assert_eq!((proxy.left(), table.number("SELECT count(*) FROM journal").await), (0, 0));
+    }
 }
 
 #[tokio::test]
@@ -405,7 +409,7 @@ async fn a_child_that_another_worker_has_claimed_is_left_to_it() {
         let claimed = async |database: &Database| {
             assert_eq!(names(&database.claim(&claim).await.unwrap()), ["child"]);
         };
-        assert_eq!(create_a_child(&apart, owner, claimed).await, Some(Created::New), "{owner:?}");
+        assert_eq!(create_a_child(&apart, owner, claimed).await, Some(Created::ParentLost), "{owner:?}");
         let record = apart.0.database.run_record(&run_id("child")).await.unwrap().unwrap();
         assert_eq!((record.owner, record.epoch), (Some(worker("w")), epoch));
         assert_eq!(apart.0.number("SELECT count(*) FROM journal WHERE run = 'child'").await, 2);
@@ -419,7 +423,10 @@ async fn a_child_that_has_a_message_is_not_removed() {
         let sent = send(database, "child", &message("m", "signal:x")).await;
         assert_eq!(sent, Ok(Sent::Delivered));
     };
-    assert_eq!(create_a_child(&apart, None, sent).await, Some(Created::New));
+    // Its creator gives it up: whoever claims it looks at the parent.
+    assert_eq!(create_a_child(&apart, Some("first"), sent).await, Some(Created::ParentLost));
+    assert_eq!(apart.0.number("SELECT count(*) FROM due WHERE run = 'child'").await, 1);
+    assert_eq!(apart.0.number("SELECT count(*) FROM runs WHERE id = 'child' AND owner IS NULL").await, 1);
     assert_eq!(apart.0.database.inbox(&run_id("child"), 0).await.unwrap().len(), 1);
 }
 

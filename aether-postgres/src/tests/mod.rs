@@ -31,6 +31,7 @@ mod lost_answers;
 mod opening;
 mod patience;
 mod proxy;
+mod purging;
 mod queues;
 mod steps;
 mod workers;

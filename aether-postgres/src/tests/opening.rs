@@ -23,6 +23,27 @@ async fn ten_stores_may_open_a_new_database_at_once() {
     assert_eq!(rows.iter().map(|row| row.get::<_, i64>(0)).collect::<Vec<_>>(), [crate::schema::newest()]);
 }
 
+/// As at the first starts of several processes, of which one makes a table that the other one was about to make.
+#[tokio::test]
+async fn statements_that_fail_together_leave_the_session_as_it_was() {
+    let table = Table::lay().await;
+    for pooler in [false, true] {
+        let database = Database::open(&table.url, options().pooler(pooler)).await.unwrap();
+        let conn = database.connect().await.unwrap();
+        for refused in
+            ["CREATE TABLE runs(x int)", "CREATE TABLE other(x int); CREATE TABLE runs(x int); SELECT 1"]
+        {
+            conn.batch(refused).await.unwrap_err();
+            // No request is in between that would end it.
+            assert_eq!(conn.client().query_typed("SELECT 1", &[]).await.unwrap().len(), 1, "{refused}");
+            assert!(conn.is_sound());
+        }
+        assert_eq!(table.number("SELECT count(*) FROM pg_tables WHERE tablename = 'other'").await, 0);
+        conn.batch("CREATE TABLE other(x int); DROP TABLE other").await.unwrap();
+        assert_eq!(conn.query("SELECT 1", &[]).await.unwrap().len(), 1);
+    }
+}
+
 #[tokio::test]
 async fn a_store_that_does_not_come_about_leaves_no_session() {
     let cluster = Cluster::shared();

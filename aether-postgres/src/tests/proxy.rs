@@ -17,6 +17,7 @@ pub(super) struct Proxy {
     passing: Arc<AtomicI64>,
     frozen: Arc<AtomicBool>,
     holding: Arc<AtomicBool>,
+    refusing: Arc<AtomicBool>,
     cut: Arc<Cut>,
 }
 
@@ -39,9 +40,13 @@ impl Proxy {
         let (frozen, holding) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
         let cut = Arc::new(Cut::default());
         let shared: State = (losing.clone(), passing.clone(), frozen.clone(), cut.clone());
-        let held = holding.clone();
+        let (held, refusing) = (holding.clone(), Arc::new(AtomicBool::new(false)));
+        let refused = refusing.clone();
         tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
+                if refused.load(Ordering::SeqCst) {
+                    continue;
+                }
                 while held.load(Ordering::SeqCst) {
                     tokio::time::sleep(std::time::Duration::from_millis(2)).await;
                 }
@@ -49,7 +54,7 @@ impl Proxy {
                 tokio::spawn(pipe(client, server, shared.clone()));
             }
         });
-        Self { port: own, losing, passing, frozen, holding, cut }
+        Self { port: own, losing, passing, frozen, holding, refusing, cut }
     }
 
     /// The URL of a database through this proxy.
@@ -87,6 +92,11 @@ impl Proxy {
     /// New connections wait, or wait no longer.
     pub(super) fn hold(&self, holds: bool) {
         self.holding.store(holds, Ordering::SeqCst);
+    }
+
+    /// New connections break at once, or do so no longer.
+    pub(super) fn refuse(&self, refuses: bool) {
+        self.refusing.store(refuses, Ordering::SeqCst);
     }
 
     /// How many it will still lose.

@@ -74,7 +74,7 @@ async fn claims_at_the_same_time_stay_within_the_limits() {
                     assert_eq!(lease.run.status, Status::Pending);
                     assert!(lease.run.queue.started_at.is_some());
                     turns.fetch_add(1, Ordering::Relaxed);
-                    database.release(&lease.run.id, lease.run.epoch, at(now)).await.unwrap();
+                    database.release(&worker(&name), &lease.run.id, lease.run.epoch, at(now)).await.unwrap();
                 }
             }
         }));

@@ -2,7 +2,8 @@
 //!
 //! Promise: an append whose answer was lost is looked for in its journal: there with the same epoch, position, time and
 //! text, it is durable; else it is written again. Nothing is answered before that. What cannot be looked for holds up no
-//! other append.
+//! other append. What belongs to a bucket that was moved meanwhile waits for the former database no longer: it is looked for,
+//! and written, in the new one.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -36,6 +37,7 @@ impl Writer {
         let lost = kind != Failure::Moment || !self.conn.is_sound();
         loop {
             self.pause(batch, work).await;
+            self.send_moved_on(batch, work);
             if self.gives_up() {
                 self.abandon(batch, work);
                 return;
@@ -102,6 +104,27 @@ impl Writer {
                 op => self.waiting.push_back(op),
             }
         }
+    }
+
+    /// Sends on what belongs to buckets that are in another database now, also what may have been written before they left:
+    /// then its frame went with them, under the number at which it is looked for. No statement of this writer can have it
+    /// written after that, because the move had a lock for which each of them waits before it looks at its rows.
+    fn send_moved_on(&mut self, batch: &mut Batch, work: &mut [Batch]) {
+        for op in std::mem::take(&mut self.waiting) {
+            match op {
+                Op::Moved(shard, spot, told) => self.leaving.note(shard, spot, Some(told)),
+                op => self.waiting.push_back(op),
+            }
+        }
+        if self.leaving.is_empty() {
+            return;
+        }
+        // In the order in which they would be written.
+        for batch in std::iter::once(batch).chain(work.iter_mut().rev()) {
+            self.keep_order(batch);
+            self.leaving.take(batch);
+        }
+        self.send_on();
     }
 
     /// The store closes while nothing can be written: everything is answered.

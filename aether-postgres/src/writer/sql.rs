@@ -14,6 +14,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::pieces::Rows;
 use crate::writer::columns::{
     Acquires, Changes, Closes, Consumes, Creates, Frames, Given, Groups, Labels, Opens, Settles,
 };
@@ -378,27 +379,47 @@ SELECT key, run, command, invocation, tool, digest, business_key, status, result
 WHERE shard = $1::int2 AND run = $2::text AND (key = $3::text OR (business_key = $4::text AND NOT store_wide))
 ORDER BY key <> $3 LIMIT 1";
 
-/// A new generation begins with frame $3: what stood in the journal before goes.
-pub(crate) const RENEW_JOURNAL: &str =
-    "DELETE FROM journal WHERE shard = $1::int2 AND run = $2::text AND frame < $3::int8";
+/// The inbox of a run whose new generation begins: the message with the highest number stays, under an id that no message has,
+/// so that numbers go on rising. Where it was consumed before position $3 it is forgotten, as the others are then.
+pub(crate) const RENEW_NEWEST: &str = "
+UPDATE inbox SET id = chr(1) || 'forgotten ' || seq, topic = '' WHERE shard = $1::int2 AND run = $2::text
+    AND consumed < $3::int8 AND seq = (SELECT max(seq) FROM inbox WHERE shard = $1 AND run = $2)";
 
-/// Messages consumed before position $3 are forgotten; the one with the highest number stays, under an id that no message
-/// has, so that numbers go on rising.
-pub(crate) const RENEW_INBOX: [&str; 2] = [
-    "UPDATE inbox SET id = chr(1) || 'forgotten ' || seq, topic = '' WHERE shard = $1::int2 AND run = $2::text
-        AND consumed < $3::int8 AND seq = (SELECT max(seq) FROM inbox WHERE shard = $1 AND run = $2)",
-    "DELETE FROM inbox WHERE shard = $1::int2 AND run = $2::text AND consumed < $3::int8
-        AND seq < (SELECT max(seq) FROM inbox WHERE shard = $1 AND run = $2)",
+/// What stood in the journal before frame $5.
+pub(crate) const RENEW_JOURNAL: Rows = rows("journal", None, Some("frame"), Some("x.frame < $5"));
+
+/// What else belongs to the generation that ends. Ledger rows that are started (0) or in doubt (3) stay, and so do messages
+/// that were not consumed before position $5.
+pub(crate) const RENEW_REST: [Rows; 5] = [
+    rows("ledger", Some("key"), None, Some("x.business_key IS NULL AND x.status NOT IN (0, 3)")),
+    rows(
+        "effects",
+        Some("key"),
+        None,
+        Some(
+            "NOT EXISTS (SELECT 1 FROM ledger l WHERE l.shard = x.shard AND l.run = x.run AND l.key = x.key)",
+        ),
+    ),
+    rows("snapshots", None, Some("position"), None),
+    rows("progress", Some("command"), None, None),
+    rows(
+        "inbox",
+        None,
+        Some("seq"),
+        Some(
+            "x.consumed < $5 AND x.seq < (SELECT max(i.seq) FROM inbox i WHERE i.shard = x.shard AND i.run = x.run)",
+        ),
+    ),
 ];
 
-/// What else belongs to the generation that ends. Ledger rows that are started (0) or in doubt (3) stay.
-pub(crate) const RENEW_REST: [&str; 4] = [
-    "DELETE FROM ledger WHERE shard = $1::int2 AND run = $2::text AND business_key IS NULL AND status NOT IN (0, 3)",
-    "DELETE FROM effects e WHERE shard = $1::int2 AND run = $2::text AND NOT EXISTS (SELECT 1 FROM ledger l
-        WHERE l.shard = e.shard AND l.run = e.run AND l.key = e.key)",
-    "DELETE FROM snapshots WHERE shard = $1::int2 AND run = $2::text",
-    "DELETE FROM progress WHERE shard = $1::int2 AND run = $2::text",
-];
+const fn rows(
+    table: &'static str,
+    text: Option<&'static str>,
+    number: Option<&'static str>,
+    only: Option<&'static str>,
+) -> Rows {
+    Rows { table, text, number, only, piece: 500 }
+}
 
 /// The run is listed under the workflow of its new generation. A request to end it that was consumed is forgotten.
 pub(crate) const RENEW_RUN: &str = "

@@ -212,12 +212,11 @@ async fn renew(
     renewal: &Renewal,
 ) -> Result<(), OpError> {
     let (shard, run) = (group.shard, group.run.as_str());
-    transaction.execute(sql::RENEW_JOURNAL, &[&shard, &run, &head.frame]).await?;
-    for sql in sql::RENEW_REST {
-        transaction.execute(sql, &[&shard, &run]).await?;
-    }
-    for sql in sql::RENEW_INBOX {
-        transaction.execute(sql, &[&shard, &run, &row::int(renewal.began)]).await?;
+    let began = row::int(renewal.began);
+    sql::RENEW_JOURNAL.delete(transaction, (shard, run), head.frame).await?;
+    transaction.execute(sql::RENEW_NEWEST, &[&shard, &run, &began]).await?;
+    for rows in sql::RENEW_REST {
+        rows.delete(transaction, (shard, run), began).await?;
     }
     let version = i64::from(renewal.version);
     transaction.execute(sql::RENEW_RUN, &[&shard, &run, &renewal.workflow, &version]).await.map(drop)

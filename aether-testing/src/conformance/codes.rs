@@ -137,7 +137,7 @@ pub async fn free_runs_can_get_another_code(store: &Arc<dyn Store>) {
     assert_eq!(store.recode(vec![of_others]).await, Ok(0));
     let others = ClaimRequest { only: Some(run_id("moved")), codes: vec![code("other")], ..claim("w", 1) };
     let lease = store.claim(others).await.unwrap().remove(0);
-    store.release(&run_id("moved"), lease.run.epoch, at(1)).await.unwrap();
+    store.release(&worker("w"), &run_id("moved"), lease.run.epoch, at(1)).await.unwrap();
     assert_eq!(store.recode(runs).await, Ok(1));
     assert_eq!(known(store, "free").await, (code("next"), false));
     assert_eq!(known(store, "moved").await, (code("other"), false));

@@ -211,7 +211,7 @@ pub async fn held_runs_are_listed(store: &Arc<dyn Store>) {
     let other = NewRun { owner: Some(worker("other")), ..new_run("foreign") };
     store.create(other).await.unwrap();
     store.create(NewRun { owner: None, ..new_run("free") }).await.unwrap();
-    store.release(&run_id("released"), 1, at(1)).await.unwrap();
+    store.release(&worker("first"), &run_id("released"), 1, at(1)).await.unwrap();
     let mut ended = Hand::of(store, "ended", 1, 1);
     ended.status(becomes(Status::Completed, None, true)).await;
     assert_eq!(store.held(&worker("first")).await, Ok(vec![(run_id("a"), 1)]));

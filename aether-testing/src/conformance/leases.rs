@@ -175,7 +175,7 @@ pub async fn one_run_is_claimed_before_it_is_due(store: &Arc<dyn Store>) {
 /// A released run has no owner at once, and is due at the given time; its journal does not change.
 pub async fn released_runs_are_free(store: &Arc<dyn Store>) {
     Hand::create(store, "a").await;
-    store.release(&run_id("a"), 1, at(30)).await.unwrap();
+    store.release(&worker("first"), &run_id("a"), 1, at(30)).await.unwrap();
     let record = store.run(&run_id("a")).await.unwrap().unwrap();
     assert_eq!((record.owner, record.wake_at), (None, Some(at(30))));
     assert_eq!((record.next, record.epoch), (1, 1));
@@ -187,13 +187,17 @@ pub async fn released_runs_are_free(store: &Arc<dyn Store>) {
 pub async fn a_stale_release_does_nothing(store: &Arc<dyn Store>) {
     Hand::create(store, "a").await;
     store.claim(takeover("w", 60, "first", 0)).await.unwrap();
-    store.release(&run_id("a"), 1, at(0)).await.unwrap();
-    assert_eq!(store.run(&run_id("a")).await.unwrap().unwrap().owner, Some(worker("w")));
+    // A store that was set back gives an epoch out again: neither of the two is enough.
+    for (name, epoch) in [("first", 1), ("w", 1), ("first", 2)] {
+        store.release(&worker(name), &run_id("a"), epoch, at(0)).await.unwrap();
+        let record = store.run(&run_id("a")).await.unwrap().unwrap();
+        assert_eq!(record.owner, Some(worker("w")), "{name}, {epoch}");
+    }
     Hand::of(store, "a", 2, 1).status(becomes(Status::Failed, None, true)).await;
-    store.release(&run_id("a"), 2, at(0)).await.unwrap();
+    store.release(&worker("w"), &run_id("a"), 2, at(0)).await.unwrap();
     assert_eq!(store.run(&run_id("a")).await.unwrap().unwrap().wake_at, None);
     let nobody = run_id("nobody");
-    let unknown = store.release(&nobody, 1, at(0)).await;
+    let unknown = store.release(&worker("w"), &nobody, 1, at(0)).await;
     assert_eq!(unknown, Err(StoreError::UnknownRun { run: nobody.clone() }));
 }
 
@@ -211,7 +215,7 @@ pub async fn the_next_wake_is_that_of_free_runs(store: &Arc<dyn Store>) {
 pub async fn runs_that_wait_for_nothing_are_hastened(store: &Arc<dyn Store>) {
     for (name, wake_at) in [("released", 5_000), ("soon", 200)] {
         Hand::create(store, name).await;
-        store.release(&run_id(name), 1, at(wake_at)).await.unwrap();
+        store.release(&worker("first"), &run_id(name), 1, at(wake_at)).await.unwrap();
     }
     Hand::create(store, "asleep").await.status(becomes(Status::Waiting, Some(at(5_000)), true)).await;
     let created = |name, not_before| NewRun {

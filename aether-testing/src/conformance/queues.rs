@@ -151,7 +151,7 @@ pub async fn a_limit_of_starts_hides_no_begun_run_of_other_code(store: &Arc<dyn 
         assert!(take(store, now, 10).await.is_empty(), "the limit keeps the new one back");
         let found = other(now + 1).await;
         assert_eq!(names(&found), ["begun"]);
-        store.release(&run_id("begun"), found[0].run.epoch, at(now + 2)).await.unwrap();
+        store.release(&worker("second"), &run_id("begun"), found[0].run.epoch, at(now + 2)).await.unwrap();
     }
     // Without one that has begun the key is left out until it may start another.
     end(store, &other(15).await[0]).await;
@@ -329,7 +329,8 @@ pub async fn what_lapses_needs_no_slot(store: &Arc<dyn Store>) {
     assert_eq!(expired[0].run.queue.started_at, None);
     end(store, &asked[0]).await;
     // One that could not be ended yet is due again when its release says so.
-    store.release(&run_id("expires"), expired[0].run.epoch, at(40)).await.unwrap();
+    let holder = expired[0].run.owner.as_ref().unwrap();
+    store.release(holder, &run_id("expires"), expired[0].run.epoch, at(40)).await.unwrap();
     assert!(take(store, 35, 10).await.is_empty());
     let again = take(store, 41, 10).await;
     assert_eq!(names(&again), ["expires"]);

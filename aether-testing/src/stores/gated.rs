@@ -388,11 +388,12 @@ impl<G: Gate> Store for Gated<G> {
 
     fn release(
         &self,
+        worker: &WorkerId,
         run: &RunId,
         epoch: Epoch,
         wake_at: Timestamp,
     ) -> BoxFuture<'_, Result<(), StoreError>> {
-        self.call(StoreCall::Release, || self.inner.release(run, epoch, wake_at))
+        self.call(StoreCall::Release, || self.inner.release(worker, run, epoch, wake_at))
     }
 
     fn hasten(&self, now: Timestamp, beyond: Timestamp) -> BoxFuture<'_, Result<usize, StoreError>> {

@@ -18,7 +18,7 @@ use aether::store::event::{Event, RunCreated};
 use aether::store::journal::{Frame, read_verified};
 use aether::store::ledger::{Acquire, LedgerEntry, LedgerStatus, LedgerUpdate};
 use aether::store::read;
-use aether::store::{Ack, Append, AppendError, NewRun, Receipt, RunFilter, StatusChange, Store};
+use aether::store::{Ack, Append, AppendError, NewRun, Receipt, RunFilter, RunRecord, StatusChange, Store};
 use aether::view::Status;
 use aether_core::payload::Digest;
 use aether_core::store::AppendReply;
@@ -421,6 +421,13 @@ pub(crate) fn past() -> Timestamp {
     Timestamp::from_second(1_760_000_000).unwrap()
 }
 
+/// Frees a run from its worker, as if that had let it go.
+pub(crate) async fn take_from_owner(store: &Arc<dyn Store>, held: &RunRecord, wake_at: Timestamp) {
+    if let Some(owner) = &held.owner {
+        store.release(owner, &held.id, held.epoch, wake_at).await.unwrap();
+    }
+}
+
 /// Appends to one run through the store's own interface.
 pub(crate) struct Hand {
     pub(crate) store: Arc<dyn Store>,
@@ -522,7 +529,7 @@ impl Hand {
 
     /// Leaves the run to be claimed.
     pub(crate) async fn let_go(self) {
-        self.store.release(&self.run, self.epoch, past()).await.unwrap();
+        self.store.release(&WorkerId::from("hand".to_owned()), &self.run, self.epoch, past()).await.unwrap();
     }
 }
 

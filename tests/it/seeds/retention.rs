@@ -92,7 +92,7 @@ async fn s102_ended_runs_are_purged_by_age_and_status_and_open_ones_never() {
         );
         // The child has ended; it stays as long as its parent is open.
         let rest = engine.purge(&every_age).await.unwrap();
-        assert_eq!(rest, PurgeReport { deleted: 2, kept: 0, held: 1 });
+        assert_eq!(rest, PurgeReport { deleted: 2, kept: 0, held: 1, failed: 0 });
         assert_eq!(names(&engine).await, ["parent", "parent/0:seed_brief", "waiting"]);
         assert!(engine.handle::<seed_end_as>("completed").await.is_err());
 
@@ -108,7 +108,10 @@ async fn s102_ended_runs_are_purged_by_age_and_status_and_open_ones_never() {
             .await;
             engine.verify(run.id()).await.unwrap();
         }
-        assert_eq!(engine.purge(&every_age).await.unwrap(), PurgeReport { deleted: 3, kept: 0, held: 0 });
+        assert_eq!(
+            engine.purge(&every_age).await.unwrap(),
+            PurgeReport { deleted: 3, kept: 0, held: 0, failed: 0 }
+        );
         assert!(names(&engine).await.is_empty());
     }
 }

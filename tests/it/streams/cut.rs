@@ -118,7 +118,7 @@ async fn kill_at(killed_at: usize, outcome: &str) -> usize {
     dying.crash();
     drop((events, run, first));
     let held = store.run(&run_id("a")).await.unwrap().unwrap();
-    store.release(&held.id, held.epoch, aether::jiff::Timestamp::UNIX_EPOCH).await.unwrap();
+    take_from_owner(&store, &held, aether::jiff::Timestamp::UNIX_EPOCH).await;
 
     cut.at.store(usize::MAX, Ordering::SeqCst);
     let second = builder(&store, &Calls::default()).poll_interval(poll).provide(speaker(&cut, PAUSE_MS));

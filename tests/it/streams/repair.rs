@@ -7,7 +7,7 @@ use aether::definition::Workflow;
 use aether_testing::crash::CrashPoint;
 
 use super::*;
-use crate::seeds::kit::{Place, stores_at};
+use crate::seeds::kit::{Place, stores_at, take_from_owner};
 
 /// Runs `W` in a process that dies at `point`, then to its end in another one, and gives what it returned with what a late
 /// reader gets; `None` where the point is behind its end.
@@ -33,7 +33,7 @@ where
     }
     drop(first);
     let held = place.store.run(&run_id("a")).await.unwrap().unwrap();
-    place.store.release(&held.id, held.epoch, aether::jiff::Timestamp::UNIX_EPOCH).await.unwrap();
+    take_from_owner(&place.store, &held, aether::jiff::Timestamp::UNIX_EPOCH).await;
     let second = builder(&place.again(), &Calls::default()).provide(Cut::never()).start().await.unwrap();
     let run = second.handle::<W>("a").await.unwrap();
     let outcome = in_time(run.result()).await.unwrap();
@@ -121,7 +121,7 @@ async fn a_step_that_sends_nothing_when_it_is_called_again_leaves_nothing() {
         dying.crash();
         drop((run, first));
         let held = place.store.run(&run_id("a")).await.unwrap().unwrap();
-        place.store.release(&held.id, held.epoch, aether::jiff::Timestamp::UNIX_EPOCH).await.unwrap();
+        take_from_owner(&place.store, &held, aether::jiff::Timestamp::UNIX_EPOCH).await;
         cut.at.store(1, Ordering::SeqCst);
         let second = builder(&place.again(), &Calls::default()).provide(cut).start().await.unwrap();
         let run = second.handle::<mumbled>("a").await.unwrap();
@@ -234,7 +234,7 @@ async fn taken_away(place: &Place) -> u64 {
     loop {
         if now.owner == held.owner {
             lost = now.epoch;
-            place.store.release(&now.id, lost, aether::jiff::Timestamp::UNIX_EPOCH).await.unwrap();
+            take_from_owner(&place.store, &now, aether::jiff::Timestamp::UNIX_EPOCH).await;
         } else if now.owner.is_some() {
             return lost;
         }
@@ -345,7 +345,7 @@ async fn what_a_body_sent_that_was_killed_is_gone_when_somebody_else_reports_its
                 client.complete_callback(&token, outcome).await.unwrap();
             }
             let held = place.store.run(&run_id("a")).await.unwrap().unwrap();
-            place.store.release(&held.id, held.epoch, aether::jiff::Timestamp::UNIX_EPOCH).await.unwrap();
+            take_from_owner(&place.store, &held, aether::jiff::Timestamp::UNIX_EPOCH).await;
             let second = builder(&place.again(), &Calls::default()).provide(token).start().await.unwrap();
             let run = second.handle::<half_said>("a").await.unwrap();
             assert_eq!(in_time(run.result()).await.unwrap(), outcome);

@@ -436,7 +436,7 @@ async fn park_one(
         },
     };
     tracing::debug!(target: "aether::engine", %run, why, "run not parked");
-    if let Err(error) = inner.shared.store.release(&run, epoch, now(inner)).await {
+    if let Err(error) = inner.shared.store.release(&inner.shared.worker, &run, epoch, now(inner)).await {
         tracing::warn!(target: "aether::engine", %run, %error, "cannot release a run");
     }
     None

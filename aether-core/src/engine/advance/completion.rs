@@ -200,20 +200,24 @@ impl RunCompletion {
 
     /// Asks the children that do not outlive this run to end; the requests are durable when it returns.
     async fn end_children(&self, run: &Run, children: &dyn Children) -> Result<(), DriveEnd> {
-        let (reason, actor) = match &self.end {
-            Event::RunCancelled(e) => (e.reason.clone(), e.actor.clone()),
-            Event::RunTerminated(e) => (e.reason.clone(), e.actor.clone()),
-            _ => (format!("its parent `{}` has ended", run.id), "engine".to_owned()),
-        };
+        let request = passed_on(&self.end, &run.id);
         for child in run.with_obligations(|obligations| obligations.children()) {
-            let request = EndRequest { reason: reason.clone(), actor: actor.clone() };
-            let sent =
-                unless_failed(run, children.end(ParentRun::of(run), child, request, self.is_terminated()))
-                    .await?;
+            let asking = children.end(ParentRun::of(run), child, request.clone(), self.is_terminated());
+            let sent = unless_failed(run, asking).await?;
             sent.map_err(|error| DriveEnd::Fault(Fault::not_sent(run.id.clone(), error)))?;
         }
         Ok(())
     }
+}
+
+/// What a run that ends like this says to the children that it takes with it.
+pub(crate) fn passed_on(end: &Event, run: &RunId) -> EndRequest {
+    let (reason, actor) = match end {
+        Event::RunCancelled(e) => (e.reason.clone(), e.actor.clone()),
+        Event::RunTerminated(e) => (e.reason.clone(), e.actor.clone()),
+        _ => (format!("its parent `{run}` has ended"), "engine".to_owned()),
+    };
+    EndRequest { reason, actor }
 }
 
 /// What is recorded of commands that undo others, which the workflow's code began and did not end. The unwinding goes on

@@ -419,7 +419,7 @@ pub(crate) async fn release_run(inner: &Arc<Inner>, run: &RunId, epoch: Epoch, f
 
 /// Gives a run back to the store, due at `wake_at`.
 async fn give_back(inner: &Arc<Inner>, run: &RunId, epoch: Epoch, wake_at: Timestamp) {
-    if let Err(error) = inner.shared.store.release(run, epoch, wake_at).await
+    if let Err(error) = inner.shared.store.release(&inner.shared.worker, run, epoch, wake_at).await
         && !mutated("released-once")
     {
         warn!(target: log::RUN, %run, %error, "cannot release a run yet");
@@ -434,7 +434,7 @@ async fn retry_release(inner: Arc<Inner>, run: RunId, epoch: Epoch, wake_at: Tim
     let mut wait = inner.settings.poll;
     while !inner.is_stopping() {
         shared.environment.sleep(wait).await;
-        match shared.store.release(&run, epoch, wake_at).await {
+        match shared.store.release(&shared.worker, &run, epoch, wake_at).await {
             // Nothing to release: the run is gone, or another epoch owns it. A closed store takes nothing any more.
             Ok(()) | Err(StoreError::UnknownRun { .. } | StoreError::Closed { .. }) => return,
             // Also where the error is not retryable: a full disk may have room again.

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use crate::engine::advance::forking::Beginning;
+use crate::engine::advance::late_child::end_with_parent;
 use crate::engine::advance::read::{Read, Unwinding, read_own};
 use crate::engine::code::run_code;
 use crate::engine::inner::Inner;
@@ -60,6 +61,9 @@ pub(crate) async fn load(inner: &Arc<Inner>, lease: Lease) -> Result<Launch, Fau
     let read_since = Some(inner.shared.environment.monotonic());
     let (recorded_by, is_parked) = (record.code.clone(), record.parked);
     let recovered = read_own(&**store, &record.id).await?;
+    if !recovered.begun {
+        end_with_parent(inner, &record).await?;
+    }
     let inbox = store.inbox(&record.id, 0).await?;
     let effects = store.effects(&record.id).await?;
     // Nothing was sent before the first claim.

@@ -5,6 +5,7 @@
 pub(crate) mod completion;
 pub(crate) mod drive;
 pub(crate) mod forking;
+mod late_child;
 pub(crate) mod launch;
 pub(crate) mod load;
 pub(crate) mod place;

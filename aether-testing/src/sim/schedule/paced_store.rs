@@ -250,12 +250,15 @@ impl Store for PacedStore {
 
     fn release(
         &self,
+        worker: &WorkerId,
         run: &RunId,
         epoch: Epoch,
         wake_at: Timestamp,
     ) -> BoxFuture<'_, Result<(), StoreError>> {
-        let run = run.clone();
-        self.write("release", move |inner| Box::pin(async move { inner.release(&run, epoch, wake_at).await }))
+        let (worker, run) = (worker.clone(), run.clone());
+        self.write("release", move |inner| {
+            Box::pin(async move { inner.release(&worker, &run, epoch, wake_at).await })
+        })
     }
 
     fn hasten(&self, now: Timestamp, beyond: Timestamp) -> BoxFuture<'_, Result<usize, StoreError>> {
