@@ -15,6 +15,7 @@ use crate::definition::owned::Definition;
 use crate::engine::admission::{Admission, Admissions};
 use crate::engine::adopt::known::Adoptions;
 use crate::engine::drained::Drained;
+use crate::engine::farewells::Farewells;
 use crate::engine::in_use::InUse;
 use crate::engine::lease_watch::LeaseWatch;
 use crate::engine::let_go::LetGo;
@@ -112,6 +113,7 @@ pub(crate) struct Inner {
     pub(super) watch: Mutex<LeaseWatch>,
     /// What is known of runs under other code.
     pub(super) adoptions: Adoptions,
+    pub(super) farewells: Farewells,
     /// Runs that others have taken from this worker, as of its newest renewal.
     pub(super) lost: Mutex<Vec<LostRun>>,
     /// Result of the one shutdown; a second call of it waits for the first and returns the same.

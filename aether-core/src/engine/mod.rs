@@ -42,6 +42,7 @@ mod limits;
 mod step_limits;
 mod why;
 
+mod farewells;
 mod fleet;
 
 mod decide;

@@ -17,6 +17,7 @@ use crate::engine::advance::launch::LOADS;
 use crate::engine::build_error::BuildError;
 use crate::engine::builder::EngineBuilder;
 use crate::engine::children::ChildRuns;
+use crate::engine::farewells::Farewells;
 use crate::engine::in_use::InUse;
 use crate::engine::inner::{Engine, Guard, Inner};
 use crate::engine::keyed::due::complete_starts;
@@ -193,6 +194,7 @@ impl EngineBuilder {
             adoptions: Adoptions::default(),
             lost: Mutex::default(),
             let_go: Mutex::default(),
+            farewells: Farewells::default(),
             ended: OnceCell::new(),
             left: OnceCell::new(),
             settings: self.settings,

@@ -17,7 +17,7 @@ use crate::engine::adopt::park::{Held, park};
 use crate::engine::advance::completion::{RunCompletion, suspend, unless_failed};
 use crate::engine::advance::drive::{DriveEnd, drive};
 use crate::engine::advance::forking::Beginning;
-use crate::engine::advance::load::{Launch, load};
+use crate::engine::advance::load::{Launch, is_end_request, load};
 use crate::engine::advance::place::{Loading, Place};
 use crate::engine::advance::read::Unwinding;
 use crate::engine::advance::renewal::renew;
@@ -32,9 +32,9 @@ use crate::run::fault::Fault;
 use crate::run::log;
 use crate::run::program::Completion;
 use crate::sched::{JoinHandle, mutated};
-use crate::store::append::{END_REQUESTS, StatusChange};
+use crate::store::append::StatusChange;
 use crate::store::error::{AppendError, StoreError};
-use crate::store::records::{Lease, Message, RunRecord};
+use crate::store::records::{Lease, RunRecord};
 use crate::vocabulary::code::RunCode;
 use crate::vocabulary::contract::Status;
 use crate::vocabulary::environment::later;
@@ -151,10 +151,6 @@ const FORMER_LOOK: Duration = Duration::from_millis(2);
 /// From when on the run may begin, where that is later than now.
 pub(crate) fn begins_later(inner: &Inner, run: &RunRecord) -> Option<Timestamp> {
     run.terms.not_before.filter(|begins| *begins > inner.shared.environment.now())
-}
-
-fn is_end_request(message: &Message) -> bool {
-    END_REQUESTS.contains(&message.topic.as_str())
 }
 
 /// What a claim without a slot allows.

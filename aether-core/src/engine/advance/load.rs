@@ -15,8 +15,9 @@ use crate::run::claim::Origin;
 use crate::run::end::RunEnd;
 use crate::run::fault::Fault;
 use crate::run::program::RegisteredWorkflow;
+use crate::store::append::END_REQUESTS;
 use crate::store::error::StoreError;
-use crate::store::records::{Lease, RunRecord};
+use crate::store::records::{Lease, Message, RunRecord};
 use crate::vocabulary::code::RunCode;
 use crate::vocabulary::id::RunId;
 use crate::vocabulary::payload::Payload;
@@ -55,16 +56,20 @@ pub(crate) struct Launch {
     pub(crate) beginning: Option<Beginning>,
 }
 
+pub(super) fn is_end_request(message: &Message) -> bool {
+    END_REQUESTS.contains(&message.topic.as_str())
+}
+
 /// Reads a claimed run from the store.
 pub(crate) async fn load(inner: &Arc<Inner>, lease: Lease) -> Result<Launch, Fault> {
     let (record, store) = (lease.run, &inner.shared.store);
     let read_since = Some(inner.shared.environment.monotonic());
     let (recorded_by, is_parked) = (record.code.clone(), record.parked);
     let recovered = read_own(&**store, &record.id).await?;
-    if !recovered.begun {
-        end_with_parent(inner, &record).await?;
+    let mut inbox = store.inbox(&record.id, 0).await?;
+    if !recovered.begun && !inbox.iter().any(is_end_request) && end_with_parent(inner, &record).await? {
+        inbox = store.inbox(&record.id, 0).await?;
     }
-    let inbox = store.inbox(&record.id, 0).await?;
     let effects = store.effects(&record.id).await?;
     // Nothing was sent before the first claim.
     let streams = if record.epoch > 1 { store.open_streams(&record.id).await? } else { Vec::new() };
