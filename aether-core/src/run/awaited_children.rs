@@ -81,7 +81,8 @@ mod tests {
         let [one, other] = ["one", "other"].map(|id| RunId::new(id).unwrap());
         let (mut of_one, mut of_other) = (AwaitedChild::new(&run, &one), AwaitedChild::new(&run, &other));
         assert!(of_one.is_time() && of_other.is_time(), "at once");
-        (of_one.goes_on(), of_other.goes_on());
+        of_one.goes_on();
+        of_other.goes_on();
         // Within two seconds at each wake, and then less and less often, up to once a second.
         assert_eq!(looks(&stage, &mut of_one, 10), 10);
         assert!(looks(&stage, &mut of_one, 250) <= 55);
