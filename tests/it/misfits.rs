@@ -149,6 +149,16 @@ async fn assert_known(engine: &Engine, run: &str) {
     engine.verify(&run_id(run)).await.unwrap();
 }
 
+/// A program that lacks nothing ends the run, and its call was made once.
+async fn assert_goes_on(place: &Place, calls: &Calls) {
+    let engine = poor(place, calls, MS).provide(Plane).start().await.unwrap();
+    let run = engine.handle::<load_behind_a_lock>("locked").await.unwrap();
+    assert_eq!(in_time(run.result()).await.unwrap(), 20);
+    assert_eq!(calls.of("load_cargo"), 1);
+    assert_known(&engine, "locked").await;
+    engine.shutdown().await.unwrap();
+}
+
 /// Varied: how long the lack takes to be found, and how long what is beside it takes. Held still: one call beside it, no
 /// other worker.
 #[tokio::test]
@@ -204,12 +214,7 @@ async fn a_call_whose_intent_is_on_its_way_is_made() {
         let ledger = first.ledger(run.id()).await.unwrap();
         assert!(ledger.iter().all(|row| row.committed), "{after}: {ledger:?}");
         first.shutdown().await.unwrap();
-        let second = poor(&place, &calls, MS).provide(Plane).start().await.unwrap();
-        let run = second.handle::<load_behind_a_lock>("locked").await.unwrap();
-        assert_eq!(in_time(run.result()).await.unwrap(), 20);
-        assert_eq!(calls.of("load_cargo"), 1);
-        assert_known(&second, "locked").await;
-        second.shutdown().await.unwrap();
+        assert_goes_on(&place, &calls).await;
     }
 }
 
@@ -228,12 +233,7 @@ async fn a_call_that_a_shutdown_cut_off_before_its_body_was_not_made() {
     tokio::time::sleep(200 * MS).await;
     first.shutdown_within(20 * MS).await.unwrap();
     assert_eq!(calls.of("load_cargo"), 0, "its intent was durable too soon for this test");
-    let second = poor(&place, &calls, MS).provide(Plane).start().await.unwrap();
-    let run = second.handle::<load_behind_a_lock>("locked").await.unwrap();
-    assert_eq!(in_time(run.result()).await.unwrap(), 20);
-    assert_eq!(calls.of("load_cargo"), 1);
-    assert_known(&second, "locked").await;
-    second.shutdown().await.unwrap();
+    assert_goes_on(&place, &calls).await;
 }
 
 #[tokio::test]
