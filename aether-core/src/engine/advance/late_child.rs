@@ -14,7 +14,6 @@ use crate::journal::event::Event;
 use crate::run::fault::Fault;
 use crate::run::program::ParentRun;
 use crate::store::error::StoreError;
-use crate::store::read::events;
 use crate::store::records::RunRecord;
 
 /// So many of the newest events of a parent that has not ended are looked at for its decision to end.
@@ -83,9 +82,8 @@ async fn has_decided(inner: &Inner, run: &RunRecord) -> Result<bool, Fault> {
     if run.epoch <= 1 {
         return Ok(false);
     }
-    let store = &*inner.shared.store;
-    let tail = store.load_page(&run.id, run.next.saturating_sub(TAIL), TAIL).await?;
-    // A damaged one is told where it is read for its own sake.
-    let newest = events(store, &run.id, &tail).await.unwrap_or_default();
-    Ok(newest.iter().any(|event| matches!(event, Event::RunUnwinding(_))))
+    let tail = inner.shared.store.load_page(&run.id, run.next.saturating_sub(TAIL), TAIL).await?;
+    // Large values are not fetched for that, and a damaged frame is told where it is read for its own sake.
+    let mut newest = tail.iter().filter_map(|frame| frame.events().ok()).flatten();
+    Ok(newest.any(|event| matches!(event, Event::RunUnwinding(_))))
 }
