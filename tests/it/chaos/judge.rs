@@ -422,10 +422,6 @@ impl Judge {
     fn effects(&mut self, case: &Case<'_>) {
         for (at, event) in case.events.iter().enumerate() {
             let Event::InvocationResolved(e) = event else { continue };
-            // A shutdown cut it off before its body: that is known, and no doubt.
-            if e.actor == "engine: released" {
-                continue;
-            }
             let key = self.calls.keys().find(|key| is_of(key, &case.run, e.invocation.as_str())).cloned();
             let lines = key.as_ref().map(|key| self.calls[key].clone()).unwrap_or_default();
             let changed = lines.iter().any(|line| line.deed == Deed::Change);
@@ -445,7 +441,8 @@ impl Judge {
                 }
             }
             // A decision by an operator or a probe follows the one that had the cause.
-            if e.actor == "operator" {
+            // One that a shutdown cut off before its body is known not to have been made.
+            if e.actor == "operator" || e.actor == "engine: released" {
                 continue;
             }
             match self.cause(case, &lines, at) {
